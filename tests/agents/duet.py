@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import socket
 
-from tests.agents.lab import PATIENCE_S, Agent, Event, arm, connect, dial, header, job
+from tests.agents.lab import TIMEOUT_S, Agent, Event, arm, connect, dial, header, job
 
 KINDS = {"exchange": 3, "sizes": 4}
 
@@ -37,9 +37,9 @@ def follow(agent: Agent, kind: str, **changes: object) -> socket.socket:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         agent.command(kind, side="connect", host="127.0.0.1", port=port, **job(**changes))
-        server.settimeout(PATIENCE_S)
+        server.settimeout(TIMEOUT_S)
         peer, _ = server.accept()
-    peer.settimeout(PATIENCE_S)
+    peer.settimeout(TIMEOUT_S)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     got = take(peer, 48)
     assert got is not None

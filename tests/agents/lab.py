@@ -17,7 +17,7 @@ from typing import Any
 COOKIE = "00112233445566778899aabbccddeeff"
 # Longer than the agent's own timeouts, so that it is the agent that says what went wrong: queues of
 # a slow link may take it 60 s to empty.
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 
 Event = dict[str, Any]
 StartAgent = Callable[[], "Agent"]
@@ -54,7 +54,7 @@ class Agent:
         at: TracebackType | None,
     ) -> None:
         self.process.kill()
-        self.process.wait(PATIENCE_S)
+        self.process.wait(TIMEOUT_S)
         assert self.process.stderr is not None
         stderr = self.process.stderr.read()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
@@ -71,14 +71,14 @@ class Agent:
     def command(self, cmd: str, **keys: object) -> None:
         self.write(json.dumps({"cmd": cmd, **keys}).encode() + b"\n")
 
-    def event(self, timeout_s: float = PATIENCE_S) -> Event:
+    def event(self, timeout_s: float = TIMEOUT_S) -> Event:
         """Return the next event; how far a siege is, which no test can time, goes to a list."""
         deadline = time.monotonic() + timeout_s
         while b"\n" not in self._rest:
             ready, _, _ = select.select([self._stdout], [], [], deadline - time.monotonic())
             assert ready, "the agent says nothing"
             data = os.read(self._stdout, 65536)
-            assert data, f"the agent is gone, status {self.process.wait(PATIENCE_S)}"
+            assert data, f"the agent is gone, status {self.process.wait(TIMEOUT_S)}"
             self._rest += data
         line, self._rest = self._rest.split(b"\n", 1)
         event: Event = json.loads(line)
@@ -112,11 +112,11 @@ class Agent:
     def close_input(self) -> int:
         """End its input, hear it out, and return its status: with a full pipe it could not end."""
         self._stdin.close()
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while select.select([self._stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
             if not os.read(self._stdout, 65536):
                 break
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(TIMEOUT_S)
 
 
 def job(**changes: object) -> dict[str, object]:
@@ -158,7 +158,7 @@ def header(flow: int, flows: int, cookie: str = COOKIE, duration_ms: int = 300) 
 
 
 def dial(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+    return socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
 
 
 def closed_port() -> int:

@@ -20,7 +20,7 @@ from osmef.supply.bundle import BundleStore
 from osmef.supply.program import this_architecture
 from osmef.supply.supply import Supplier, make
 from osmef.workloads.kinds.pingpong import LANGUAGES, Implementation
-from tests.agents.lab import PATIENCE_S, closed_port, dial
+from tests.agents.lab import TIMEOUT_S, closed_port, dial
 
 _DURATION = re.compile(rb'"duration": \d+\.\d{6}}$')
 
@@ -86,7 +86,7 @@ def serving(argv: Sequence[str], *options: str, bind: str = "127.0.0.1") -> Iter
     words = [*argv, *options, "--bind", bind, "--port", str(port)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:
-            deadline = time.monotonic() + PATIENCE_S
+            deadline = time.monotonic() + TIMEOUT_S
             while not _listens(bind, port):
                 if process.poll() is not None and process.stderr is not None:
                     raise AssertionError(process.stderr.read().decode())
@@ -98,7 +98,7 @@ def serving(argv: Sequence[str], *options: str, bind: str = "127.0.0.1") -> Iter
 
 def _listens(address: str, port: int) -> bool:
     try:
-        socket.create_connection((address, port), PATIENCE_S).close()
+        socket.create_connection((address, port), TIMEOUT_S).close()
     except ConnectionRefusedError:
         return False
     return True

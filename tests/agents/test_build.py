@@ -92,13 +92,13 @@ def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
     assert built[0] == built[1]
 
 
-def test_what_is_current_is_kept(binary: Path) -> None:
+def test_an_up_to_date_binary_is_not_rebuilt(binary: Path) -> None:
     before = binary.stat().st_mtime_ns
     build.build(targets=[binary.name.removeprefix("osmef-agent-")])
     assert binary.stat().st_mtime_ns == before
 
 
-def test_without_a_compiler_it_says_what_to_install(copy: Path) -> None:
+def test_a_build_without_a_compiler_names_the_package_to_install(copy: Path) -> None:
     done = run_build(copy, "-I", "-S")  # no site-packages: no ziglang
     assert done.returncode == 1
     assert "pip install ziglang" in done.stderr

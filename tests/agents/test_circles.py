@@ -53,13 +53,13 @@ def read(paths: list[Path]) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
-def test_no_circle_of_calls() -> None:
+def test_the_call_graph_has_no_cycles() -> None:
     sources = read(build.sources())
     assert sum(map(len, calls(sources).values())) > len(sources)  # the graph is not empty
     assert not circle(sources)
 
 
-def test_no_circle_of_headers() -> None:
+def test_header_includes_have_no_cycles() -> None:
     headers = read(sorted(build.SOURCES.glob("*.h")))
     included = {
         name: set(re.findall(r'^#include "(\w+\.h)"', text, re.MULTILINE))
@@ -85,5 +85,5 @@ def test_no_circle_of_headers() -> None:
         ("static int ask(void)\n{\n    tell();\n}\n", "int tell(void)\n{\n    ask();\n}\n", False),
     ],
 )
-def test_a_circle_is_found(one: str, two: str, found: bool) -> None:
+def test_a_call_cycle_is_found(one: str, two: str, found: bool) -> None:
     assert bool(circle({"one.c": one, "two.c": two})) is found

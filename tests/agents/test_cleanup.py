@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.lab import PATIENCE_S
+from tests.agents.lab import TIMEOUT_S
 
 TARGET = "osmef/run/host-1/1/2"
 
@@ -44,7 +44,7 @@ class Home:
                 yield process
                 assert process.stdin is not None
                 process.stdin.close()
-                process.wait(PATIENCE_S)
+                process.wait(TIMEOUT_S)
             finally:
                 process.kill()
 
@@ -76,7 +76,7 @@ def test_the_end_of_the_connection_removes_all_of_the_run(home: Home) -> None:
     assert (outside / "file").exists(), "nothing is removed through a link"
 
 
-def test_the_lock_may_stay(home: Home) -> None:
+def test_the_lock_is_kept_on_request(home: Home) -> None:
     with home.connected(str(home.lock), TARGET) as process:
         assert process.stdin is not None
         process.stdin.write(b"keep the lock\n")
@@ -98,7 +98,7 @@ def test_a_file_in_the_place_of_the_lock_stays(home: Home) -> None:
     assert home.lock.read_text() == TARGET
 
 
-def test_what_a_controller_has_put_there_since_then_stays(home: Home) -> None:
+def test_a_directory_redeployed_meanwhile_is_kept(home: Home) -> None:
     with home.connected(str(home.lock), TARGET) as process:
         home.deploy()
     assert (process.returncode, home.has_lock) == (0, True)
@@ -133,7 +133,7 @@ def test_a_program_that_still_writes_is_waited_for(home: Home) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["a", "b"], ["a", "b", "c", "d"]])
-def test_wrong_usage_is_told(binary: Path, words: list[str]) -> None:
+def test_wrong_usage_is_reported(binary: Path, words: list[str]) -> None:
     done = subprocess.run([binary, "cleanup", *words], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"Usage: osmef-agent cleanup DIRECTORY")

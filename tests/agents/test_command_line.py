@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from agents import build
-from tests.agents.lab import PATIENCE_S, closed_port
+from tests.agents.lab import TIMEOUT_S, closed_port
 
 
 def run(binary: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [binary, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        [binary, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
 
 
@@ -30,7 +30,7 @@ def receiving(binary: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         [binary, "recv", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as receiver:
         assert receiver.stdout is not None
-        ready, _, _ = select.select([receiver.stdout], [], [], PATIENCE_S)
+        ready, _, _ = select.select([receiver.stdout], [], [], TIMEOUT_S)
         assert ready
         try:
             yield receiver
@@ -44,7 +44,7 @@ def test_two_commands_measure(binary: Path) -> None:
         sender = run(
             binary, "send", "localhost", "--port", port, "--connections", "3", "--duration", "0.5"
         )
-        received, errors = receiver.communicate(timeout=PATIENCE_S)
+        received, errors = receiver.communicate(timeout=TIMEOUT_S)
     assert (sender.returncode, receiver.returncode) == (0, 0), sender.stderr + errors
     assert "connected, 3 flows, 0.5 s" in sender.stdout
     assert "connected, 3 flows, 0.5 s" in received
@@ -57,7 +57,7 @@ def test_json_prints_the_events_of_the_protocol(binary: Path) -> None:
     port = str(closed_port())
     with receiving(binary, "--port", port, "--json") as receiver:
         sender = run(binary, "send", "127.0.0.1", "--port", port, "--duration", "0.2", "--json")
-        received, _ = receiver.communicate(timeout=PATIENCE_S)
+        received, _ = receiver.communicate(timeout=TIMEOUT_S)
     for output in (sender.stdout, received):
         events = [json.loads(line)["event"] for line in output.splitlines()]
         assert events[-2:] == ["interval", "result"]
@@ -71,7 +71,7 @@ def test_both_sides_need_the_same_cookie(binary: Path, tmp_path: Path) -> None:
     with receiving(binary, "--port", port, "--cookie-file", str(cookie)) as receiver:
         stranger = run(binary, "send", "127.0.0.1", *usual)
         friend = run(binary, "send", "127.0.0.1", *usual, "--cookie-file", str(cookie))
-        assert receiver.wait(PATIENCE_S) == 0
+        assert receiver.wait(TIMEOUT_S) == 0
     assert stranger.returncode == 1
     assert "cookie" in stranger.stderr
     assert friend.returncode == 0
@@ -143,7 +143,7 @@ def test_wrong_usage(binary: Path, arguments: list[str], named: str) -> None:
         (["--reverse", "--both"], "--both is given twice, or contradicts another option"),
     ],
 )
-def test_a_wrong_value_is_told_with_the_option_and_its_range(
+def test_a_wrong_value_is_reported_with_the_option_and_its_range(
     binary: Path, arguments: list[str], message: str
 ) -> None:
     done = run(binary, "send", "one", *arguments)

@@ -243,7 +243,7 @@ def test_flows_that_pause_are_not_stopped(start: StartAgent) -> None:
     assert "until_stopped" in complaint(agent)
 
 
-def test_what_interfaces_have_carried(start: StartAgent) -> None:
+def test_the_bytes_carried_by_interfaces_are_reported(start: StartAgent) -> None:
     agent, other = start(), start()
     before = carried(agent)
     connect(agent, other, duration_s=0.1)
@@ -289,14 +289,14 @@ objects = st.dictionaries(
 @settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_no_line_ends_the_session(lasting: Agent, line: bytes) -> None:
+def test_an_invalid_command_line_does_not_end_the_session(lasting: Agent, line: bytes) -> None:
     lasting.write(line + b"\n")
     for _ in range(line.count(b"\n") + 1):
         assert complaint(lasting)
     lasting.idle()
 
 
-def test_a_reader_that_is_gone_ends_the_agent(binary: Path) -> None:
+def test_a_closed_output_pipe_ends_the_agent(binary: Path) -> None:
     with Agent(binary) as agent:
         assert agent.process.stdout is not None
         agent.process.stdout.close()

@@ -39,7 +39,7 @@ def assert_adds_up(intervals: list[Event], result: Event) -> None:
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "both"])
 @pytest.mark.parametrize(("flows", "threads"), [(1, None), (3, None), (8, 2)])
-def test_what_one_end_sends_the_other_receives(
+def test_both_ends_report_the_same_bytes_in_each_direction(
     start: StartAgent, direction: str, flows: int, threads: int | None
 ) -> None:
     ends = transfer(start(), start(), direction=direction, connections=flows, threads=threads)

@@ -88,7 +88,7 @@ def test_a_siege_whose_server_dies(start: StartAgent, number: signal.Signals) ->
 
 
 @pytest.mark.parametrize("rate_per_s", [1e-300, 1e-9])
-def test_a_rate_of_next_to_nothing(start: StartAgent, rate_per_s: float) -> None:
+def test_a_tiny_rate_sends_at_most_the_first_request(start: StartAgent, rate_per_s: float) -> None:
     """The first request is due at once, the second one never."""
     siege, pong = start(), start()
     port = web.serve_pong(pong, threads=1)

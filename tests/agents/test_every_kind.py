@@ -148,7 +148,7 @@ def hang_up(agent: Agent) -> None:
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("leave", [kill, abort, hang_up])
-def test_one_that_leaves(
+def test_a_peer_that_leaves_is_a_reset(
     start: StartAgent, kind: str, leave: Callable[[Agent], None], stage: str, end: str
 ) -> None:
     """A peer that was killed, that was aborted, and one whose controller has gone."""
@@ -168,7 +168,9 @@ def test_one_that_leaves(
 
 @every_kind
 @pytest.mark.parametrize("end", ENDS)
-def test_one_that_is_suspended(start: StartAgent, kind: str, end: str) -> None:
+def test_a_suspended_peer_is_a_stall_for_every_job_kind(
+    start: StartAgent, kind: str, end: str
+) -> None:
     pair = Pair(start, kind)
     suspended, left = pair.sides(end)
     had = belongings(left)
@@ -183,7 +185,7 @@ def test_one_that_is_suspended(start: StartAgent, kind: str, end: str) -> None:
 
 @every_kind
 @pytest.mark.parametrize("leave", [abort, hang_up])
-def test_one_that_waits_for_its_flows(
+def test_an_agent_waiting_for_its_flows_can_be_stopped(
     start: StartAgent, kind: str, leave: Callable[[Agent], None]
 ) -> None:
     pair = Pair(start, kind)
@@ -196,7 +198,7 @@ def test_one_that_waits_for_its_flows(
 
 
 @every_kind
-def test_a_start_for_the_listening_end_changes_nothing(start: StartAgent, kind: str) -> None:
+def test_a_start_command_to_the_listening_end_has_no_effect(start: StartAgent, kind: str) -> None:
     """Its peer starts it, or nobody: the deadline holds."""
     pair = Pair(start, kind)
     had = belongings(pair.listening)

@@ -116,7 +116,7 @@ def test_waiting_counts_from_the_time_that_a_request_was_due(start: StartAgent) 
     assert event["late"] >= 185
 
 
-def test_a_rate_that_cant_be_kept_is_no_long_round_trip(start: StartAgent) -> None:
+def test_a_rate_that_cannot_be_kept_does_not_lengthen_the_round_trip(start: StartAgent) -> None:
     """A path of 20 ms, asked every 5 ms: each request waits for longer, and none takes longer."""
     asking = start()
     peer = follow(asking, "exchange", rate_per_s=200, duration_s=1)
@@ -148,7 +148,7 @@ def test_in_a_closed_loop_a_stall_is_one_late_exchange(start: StartAgent) -> Non
     assert "response" not in event, "nothing was due at any time"
 
 
-def test_what_was_due_and_never_sent_is_counted(start: StartAgent) -> None:
+def test_requests_due_but_never_sent_are_counted(start: StartAgent) -> None:
     asking = start()
     peer = follow(asking, "exchange", rate_per_s=100, duration_s=0.5)
 
@@ -175,7 +175,7 @@ def test_a_gap_follows_each_response(start: StartAgent) -> None:
     assert 1 <= result(asking)[1]["count"] <= 10
 
 
-def test_the_warmup_is_told_but_not_measured(start: StartAgent) -> None:
+def test_the_warmup_is_reported_but_not_measured(start: StartAgent) -> None:
     asking = start()
     peer = follow(asking, "exchange", rate_per_s=100, warmup_s=0.2, duration_s=0.3)
 

@@ -21,7 +21,7 @@ from osmef.agent.messages import (
     OutputEvent,
     parse_event,
 )
-from tests.agents.lab import PATIENCE_S, Agent, StartAgent, connect, succeed
+from tests.agents.lab import TIMEOUT_S, Agent, StartAgent, connect, succeed
 from tests.agents.programs import (
     Keys,
     Marked,
@@ -136,7 +136,7 @@ def test_it_has_a_session_and_a_group_of_its_own(agent: Agent) -> None:
         ("kill -KILL $$", None, signal.SIGKILL),
     ],
 )
-def test_its_end_is_told_and_not_judged(
+def test_the_exit_status_or_signal_of_a_program_is_reported_as_it_is(
     agent: Agent, program: str, status: int | None, number: int | None
 ) -> None:
     _, result = run(agent, shell(program))
@@ -160,18 +160,18 @@ os.read(ready, 1)
 """
 
 
-def test_what_it_used_is_told(agent: Agent) -> None:
+def test_the_resource_usage_of_a_program_is_reported(agent: Agent) -> None:
     """With its children, whether it has waited for them or not."""
     before_ns, size = time.time_ns(), 64 << 20
     _, raw = run(agent, python(USES, str(size)))
     result = ExecResult.model_validate(raw)
     assert before_ns <= result.start_realtime_ns <= time.time_ns()
-    assert 0.4 <= result.process.cpu_user_s + result.process.cpu_system_s < PATIENCE_S
+    assert 0.4 <= result.process.cpu_user_s + result.process.cpu_system_s < TIMEOUT_S
     assert result.process.max_rss_kb is not None
     assert result.process.max_rss_kb > size >> 10
     assert result.endpoint.cpus > 0
-    assert 0.2 <= result.elapsed_s < PATIENCE_S
-    assert 0.2 <= result.endpoint.elapsed_s < PATIENCE_S
+    assert 0.2 <= result.elapsed_s < TIMEOUT_S
+    assert 0.2 <= result.endpoint.elapsed_s < TIMEOUT_S
 
 
 def test_the_deadline_kills_and_shows_the_end_of_the_output(agent: Agent) -> None:
@@ -183,7 +183,7 @@ def test_the_deadline_kills_and_shows_the_end_of_the_output(agent: Agent) -> Non
     agent.idle()
 
 
-def test_what_can_not_be_shown_is_said_to_be_there(agent: Agent) -> None:
+def test_unprintable_output_is_mentioned_in_the_error(agent: Agent) -> None:
     arm(agent, ["head", "-c", "999", "/dev/zero"], most_output=500)
     agent.command("start", id="job-1")
     message = "the program printed more than 500 bytes; it printed nothing that can be shown"
@@ -228,7 +228,7 @@ def unfit(tmp_path: Path) -> Path:
         ("text", "Exec format error"),
     ],
 )
-def test_what_can_not_be_run_is_told_at_arming(
+def test_a_program_that_cannot_be_executed_is_reported_at_arming(
     agent: Agent, unfit: Path, name: str, why: str
 ) -> None:
     for program, keys in (
@@ -324,7 +324,7 @@ def test_the_start_is_awaited_for_a_while(agent: Agent) -> None:
     agent.idle()
 
 
-def test_one_that_is_killed_before_its_start(marked: Marked) -> None:
+def test_a_program_killed_before_its_start_is_reported(marked: Marked) -> None:
     arm(marked.agent, ["true"])
     (held,) = marked.alive() - {marked.agent.process.pid, marked.supervisor()}
     os.kill(held, signal.SIGKILL)
@@ -336,13 +336,13 @@ def test_one_that_is_killed_before_its_start(marked: Marked) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, MOST_OUTPUT_BYTES, MOST_OUTPUT_BYTES + 1])
-def test_any_bytes_are_told_exactly(agent: Agent, size: int) -> None:
+def test_output_bytes_are_reported_exactly(agent: Agent, size: int) -> None:
     program = "import sys; sys.stdout.buffer.write((bytes(range(256)) * 999)[: int(sys.argv[1])])"
     printed, result = run(agent, python(program, str(size)))
     assert text_of(printed) == (bytes(range(256)) * 999)[:size]
     assert (result["stdout_bytes"], result["stderr_bytes"]) == (size, 0)
     for event in printed:
-        assert 0 <= event["at_s"] <= result["elapsed_s"] + PATIENCE_S
+        assert 0 <= event["at_s"] <= result["elapsed_s"] + TIMEOUT_S
 
 
 def test_both_streams_are_kept_apart(agent: Agent) -> None:
@@ -405,7 +405,7 @@ def _written(pid: int) -> int:
 
 
 @pytest.mark.parametrize("most", [0, 1000, 100_000])
-def test_more_than_is_taken_is_an_error(marked: Marked, most: int) -> None:
+def test_output_beyond_the_limit_is_an_error(marked: Marked, most: int) -> None:
     arm(marked.agent, shell("yes 'no end'"), most_output=most)
     marked.agent.command("start", id="job-1")
     printed, event = outputs(marked.agent)
@@ -415,7 +415,7 @@ def test_more_than_is_taken_is_an_error(marked: Marked, most: int) -> None:
     assert marked.alive() == {marked.agent.process.pid}
 
 
-def test_as_much_as_is_taken_is_none(agent: Agent) -> None:
+def test_output_up_to_the_limit_is_accepted(agent: Agent) -> None:
     printed, _ = run(agent, ["printf", "12345"], most_output=5)
     assert text_of(printed) == b"12345"
 
@@ -462,7 +462,7 @@ def test_a_wrong_value_is_named(lasting: Agent, changes: Keys, named: str) -> No
     lasting.idle()
 
 
-def test_the_controller_reads_what_the_agent_says(agent: Agent) -> None:
+def test_the_controller_parses_the_events_of_the_agent(agent: Agent) -> None:
     printed, result = run(agent, ["printf", "\\377"])
     event = parse_event(json.dumps(printed[0]))
     assert isinstance(event, OutputEvent)

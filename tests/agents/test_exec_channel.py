@@ -45,7 +45,7 @@ def answer(agent: Agent, line: str, printed: list[Event]) -> bytes:
     return said(event)
 
 
-def test_a_conversation(agent: Agent) -> None:
+def test_lines_are_exchanged_with_a_program_over_its_channel(agent: Agent) -> None:
     arm(agent, python(TALK), channel="TALK_FD")
     agent.command("start", id="job-1")
     printed: list[Event] = []
@@ -57,7 +57,7 @@ def test_a_conversation(agent: Agent) -> None:
     agent.idle()
 
 
-def test_what_is_written_before_the_start_is_not_lost(agent: Agent) -> None:
+def test_channel_input_written_before_the_start_is_delivered(agent: Agent) -> None:
     arm(agent, python(TALK), channel="TALK_FD")
     agent.command("write", id="job-1", text="first\nen")
     agent.command("write", id="job-1", text="d\n")
@@ -76,7 +76,7 @@ def test_it_is_the_only_further_descriptor_that_the_program_gets(agent: Agent) -
     assert plain == "yes"
 
 
-def test_one_that_has_closed_its_channel_is_told_nothing_more(agent: Agent) -> None:
+def test_writes_to_a_program_that_closed_its_channel_are_ignored(agent: Agent) -> None:
     arm(agent, python(CLOSE), channel="TALK_FD")
     agent.command("start", id="job-1")
     assert base64.b64decode(agent.expect("output")["data"]) == b"closed\n"
@@ -87,7 +87,7 @@ def test_one_that_has_closed_its_channel_is_told_nothing_more(agent: Agent) -> N
     assert (printed, result["stopped"]) == ([], True)
 
 
-def test_one_that_does_not_read_is_an_error_and_not_a_wait(agent: Agent) -> None:
+def test_a_program_that_does_not_read_its_channel_is_an_error(agent: Agent) -> None:
     arm(agent, shell("sleep 99"), channel="TALK_FD")
     for _ in range(100):
         agent.command("write", id="job-1", text="x" * 15_000)
@@ -100,7 +100,7 @@ def test_one_that_does_not_read_is_an_error_and_not_a_wait(agent: Agent) -> None
     assert event["kind"] == "aborted"
 
 
-def test_what_it_says_counts_as_printed(agent: Agent) -> None:
+def test_bytes_on_the_channel_count_against_the_output_limit(agent: Agent) -> None:
     program = "import os\nwhile True: os.write(int(os.environ['TALK_FD']), b'x' * 1000)"
     arm(agent, python(program), channel="TALK_FD", most_output=100_000)
     agent.command("start", id="job-1")
@@ -109,7 +109,7 @@ def test_what_it_says_counts_as_printed(agent: Agent) -> None:
     assert "xxx" not in error["message"]
 
 
-def test_a_program_without_a_channel_can_be_told_nothing(agent: Agent) -> None:
+def test_a_write_to_a_program_without_a_channel_is_rejected(agent: Agent) -> None:
     arm(agent, shell("sleep 99"))
     agent.command("write", id="job-1", text="x")
     assert failure(agent)["kind"] == "protocol"
@@ -121,7 +121,7 @@ def test_a_channel_is_named_by_a_variable(agent: Agent, channel: object) -> None
     assert "channel" in agent.expect("error")["message"]
 
 
-def test_other_jobs_are_told_nothing(start: StartAgent) -> None:
+def test_a_write_to_a_job_that_is_no_program_is_rejected(start: StartAgent) -> None:
     sender, receiver = start(), start()
     connect(sender, receiver)
     sender.command("write", id="job-1", text="x")
@@ -171,7 +171,7 @@ for _ in range(100):
 """
 
 
-def test_what_went_through_the_interfaces(agent: Agent) -> None:
+def test_interface_counters_of_a_program_are_reported(agent: Agent) -> None:
     interfaces = run(agent, python(SENDS))[1]["interfaces"]
     at = interfaces["name"].index("lo")
     for way in ("rx", "tx"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.compiling import compile_with
-from tests.agents.lab import PATIENCE_S, Agent
+from tests.agents.lab import TIMEOUT_S, Agent
 from tests.agents.programs import (
     FAMILY,
     FAMILY_SIZE,
@@ -84,7 +84,7 @@ def test_an_agent_that_is_killed_leaves_nothing(
         start_descendants(marked)
         until(lambda: len(marked.alive()) == FAMILY_SIZE + 2)
     marked.agent.process.send_signal(number)
-    marked.agent.process.wait(PATIENCE_S)
+    marked.agent.process.wait(TIMEOUT_S)
     until(lambda: not marked.alive())
 
 
@@ -115,7 +115,7 @@ def restless(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("chains", ["1", "100"])
 @pytest.mark.parametrize("end", ["abort", "kill"])
-def test_processes_that_fork_anew_for_ever(
+def test_processes_that_keep_forking_are_killed(
     marked: Marked, restless: str, chains: str, end: str
 ) -> None:
     """Each in a session of its own, with a parent that has ended, and gone in a moment."""
@@ -126,7 +126,7 @@ def test_processes_that_fork_anew_for_ever(
         assert marked.alive() == {marked.agent.process.pid}
     else:
         marked.agent.process.kill()
-        marked.agent.process.wait(PATIENCE_S)
+        marked.agent.process.wait(TIMEOUT_S)
         until(lambda: not marked.alive())
 
 
@@ -138,7 +138,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_what_may_not_be_killed_is_told(binary: Path, open_folder: Path) -> None:
+def test_a_process_that_cannot_be_killed_is_reported(binary: Path, open_folder: Path) -> None:
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("needs root, to be another user")
     program, here = open_folder / "of_root", open_folder / "agent"

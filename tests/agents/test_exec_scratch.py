@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.lab import PATIENCE_S, Agent, StartAgent
+from tests.agents.lab import TIMEOUT_S, Agent, StartAgent
 from tests.agents.programs import Keys, Marked, arm, failure, outputs, run, serve, shell, text_of
 from tests.waiting import until
 
@@ -103,7 +103,7 @@ def test_a_kill_leaves_no_file(
             assert marked.agent.close_input() == 0
         case "agent":
             marked.agent.process.kill()
-            marked.agent.process.wait(PATIENCE_S)
+            marked.agent.process.wait(TIMEOUT_S)
         case _:
             os.kill(marked.supervisor(), signal.SIGKILL)
             failure(marked.agent)
@@ -111,7 +111,7 @@ def test_a_kill_leaves_no_file(
 
 
 @pytest.mark.parametrize("argv", [["no-such-program-here"], ["/etc/passwd"]])
-def test_what_can_not_be_run_leaves_no_directory(
+def test_a_program_that_cannot_be_executed_leaves_no_directory(
     agent: Agent, tmp_path: Path, argv: list[str]
 ) -> None:
     scratch = str(tmp_path / "scratch")
@@ -129,7 +129,9 @@ def test_a_directory_that_is_there_is_not_taken(agent: Agent, tmp_path: Path) ->
     assert (tmp_path / "mine").read_text() == "kept"
 
 
-def test_a_place_that_is_not_there_is_told(agent: Agent, tmp_path: Path) -> None:
+def test_a_scratch_directory_that_cannot_be_created_is_reported(
+    agent: Agent, tmp_path: Path
+) -> None:
     scratch = str(tmp_path / "no" / "scratch")
     agent.command("exec", id="job-1", argv=["true"], dir=scratch, scratch=True, deadline_s=9)
     event = failure(agent)
@@ -137,7 +139,9 @@ def test_a_place_that_is_not_there_is_told(agent: Agent, tmp_path: Path) -> None
     assert event["message"] == f"can't make the directory {scratch}: No such file or directory"
 
 
-def test_too_little_room_is_told_with_what_is_missing(agent: Agent, tmp_path: Path) -> None:
+def test_too_little_disk_space_is_reported_with_the_missing_amount(
+    agent: Agent, tmp_path: Path
+) -> None:
     scratch = str(tmp_path / "scratch")
     asked: Keys = {"dir": scratch, "scratch": True, "deadline_s": 9, "room": TOO_MUCH}
     agent.command("exec", id="job-1", argv=["true"], **asked)
@@ -157,13 +161,13 @@ def test_too_little_room_is_told_with_what_is_missing(agent: Agent, tmp_path: Pa
     ("wrong", "said"),
     [({"scratch": True}, "needs dir"), ({"dir": "/", "room": 1}, "only with scratch")],
 )
-def test_what_makes_no_sense_is_refused(agent: Agent, wrong: Keys, said: str) -> None:
+def test_invalid_arguments_are_rejected(agent: Agent, wrong: Keys, said: str) -> None:
     agent.command("exec", id="job-1", argv=["true"], deadline_s=9, **wrong)
     event = agent.expect("error")
     assert (event["kind"], said in event["message"]) == ("protocol", True)
 
 
-def test_what_can_not_be_removed_is_told(agent: Agent, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_removed_is_reported(agent: Agent, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     probe = tmp_path / "probe"
     probe.touch()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.lab import PATIENCE_S, Agent, StartAgent, closed_port
+from tests.agents.lab import TIMEOUT_S, Agent, StartAgent, closed_port
 from tests.agents.programs import Keys, Marked, arm, failure, outputs, python, serve, shell, text_of
 
 
@@ -51,7 +51,7 @@ def test_a_tcp_server_is_ready_once_it_listens(agent: Agent, listens: str, asked
     port = closed_port()
     serve(agent, python(TCP_SERVER, listens, str(port)), ready="tcp", port=port, **asked)
     here = "::1" if ":" in listens else "127.0.0.1"
-    with socket.create_connection((here, port), timeout=PATIENCE_S) as client:
+    with socket.create_connection((here, port), timeout=TIMEOUT_S) as client:
         assert client.recv(99) == b"only one"
     assert outputs(agent)[1]["status"] == 0
     agent.idle()
@@ -59,7 +59,7 @@ def test_a_tcp_server_is_ready_once_it_listens(agent: Agent, listens: str, asked
 
 def test_a_udp_server_is_ready_once_it_is_bound(agent: Agent) -> None:
     with socket.socket(type=socket.SOCK_DGRAM) as client:
-        client.settimeout(PATIENCE_S)
+        client.settimeout(TIMEOUT_S)
         port = closed_port()
         argv = python(UDP_SERVER, "127.0.0.1", str(port))
         serve(agent, argv, ready="udp", port=port, bind="127.0.0.1")
@@ -78,12 +78,12 @@ def test_a_line_may_say_that_it_is_ready(agent: Agent, redirection: str) -> None
     assert outputs(agent)[1]["signal"] == signal.SIGTERM
 
 
-def test_one_that_says_so_and_ends(agent: Agent) -> None:
+def test_a_server_may_exit_after_its_ready_line(agent: Agent) -> None:
     serve(agent, ["echo", "ready"], ready="line", ready_line="ready", port=7)
     assert outputs(agent)[1]["status"] == 0
 
 
-def test_one_without_a_sign_is_ready_once_it_runs(agent: Agent) -> None:
+def test_a_server_without_a_ready_condition_is_ready_once_it_runs(agent: Agent) -> None:
     serve(agent, ["sleep", "1000"])
     agent.command("stop", id="job-1")
     assert outputs(agent)[1]["stopped"]
@@ -97,7 +97,9 @@ def test_one_without_a_sign_is_ready_once_it_runs(agent: Agent) -> None:
         ({"ready": "udp", "port": 1, "bind": "127.0.0.1"}, "bind UDP port 1 at 127.0.0.1"),
     ],
 )
-def test_one_that_is_never_ready(agent: Agent, ready: Keys, awaited: str) -> None:
+def test_a_server_that_never_becomes_ready_is_an_arm_timeout(
+    agent: Agent, ready: Keys, awaited: str
+) -> None:
     argv = shell("echo 'some line'; sleep 1000")
     agent.command("exec", id="job-1", argv=argv, serves=True, arm_timeout_s=2, **ready)
     event = failure(agent)
@@ -107,7 +109,7 @@ def test_one_that_is_never_ready(agent: Agent, ready: Keys, awaited: str) -> Non
     agent.idle()
 
 
-def test_one_that_listens_elsewhere(agent: Agent) -> None:
+def test_a_server_listening_at_another_address_is_an_arm_timeout(agent: Agent) -> None:
     port = closed_port()
     argv = python(TCP_SERVER, "127.0.0.2", str(port))
     keys: Keys = {"ready": "tcp", "port": port, "bind": "127.0.0.1", "arm_timeout_s": 1}
@@ -116,7 +118,7 @@ def test_one_that_listens_elsewhere(agent: Agent) -> None:
     assert (event["kind"], "printed nothing" in event["message"]) == ("arm-timeout", True)
 
 
-def test_one_that_ends_before_it_is_ready(agent: Agent) -> None:
+def test_a_server_that_exits_before_it_is_ready_is_an_error(agent: Agent) -> None:
     argv = shell("echo 'no such option' >&2; exit 3")
     agent.command("exec", id="job-1", argv=argv, serves=True, ready="tcp", port=1)
     event = failure(agent)
@@ -125,7 +127,7 @@ def test_one_that_ends_before_it_is_ready(agent: Agent) -> None:
     assert event["message"].endswith("no such option")
 
 
-def test_one_that_is_killed_before_it_is_ready(agent: Agent) -> None:
+def test_a_server_killed_before_it_is_ready_is_an_error(agent: Agent) -> None:
     agent.command("exec", id="job-1", argv=shell("kill -SEGV $$"), serves=True, ready="tcp", port=1)
     told = "by signal 11 (Segmentation fault) before it was ready; it printed nothing"
     assert failure(agent)["message"].endswith(told)

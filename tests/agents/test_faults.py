@@ -14,7 +14,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.agents.lab import (
-    PATIENCE_S,
+    TIMEOUT_S,
     Agent,
     Event,
     StartAgent,
@@ -119,7 +119,7 @@ STRANGERS: list[tuple[str, bytes]] = [
 
 
 @pytest.mark.parametrize("said", [said for _, said in STRANGERS], ids=[n for n, _ in STRANGERS])
-def test_strangers_do_not_disturb(start: StartAgent, said: bytes) -> None:
+def test_unrelated_connections_do_not_disturb_a_transfer(start: StartAgent, said: bytes) -> None:
     receiver, sender = start(), start()
     port = arm(receiver, connections=2)
     with ExitStack() as stack:
@@ -147,7 +147,7 @@ def test_a_crowd_of_half_open_connections_does_not_keep_a_flow_out(start: StartA
         assert receiver.ending()[1]["refused"] == 400
 
 
-def test_a_flow_is_admitted_before_strangers_have_had_their_time(start: StartAgent) -> None:
+def test_a_flow_is_admitted_before_unrelated_connections_time_out(start: StartAgent) -> None:
     port = arm(start(), connections=2)
     with ExitStack() as stack:
         strangers = [stack.enter_context(dial(port)) for _ in range(400)]
@@ -159,7 +159,7 @@ def test_a_flow_is_admitted_before_strangers_have_had_their_time(start: StartAge
             strangers[-1].recv(1)
 
 
-def test_a_silent_stranger_is_closed_after_two_seconds(start: StartAgent) -> None:
+def test_a_silent_connection_is_closed_after_two_seconds(start: StartAgent) -> None:
     port = arm(start())
     with dial(port) as stranger:
         began = time.monotonic()
@@ -309,7 +309,7 @@ def admitted_reader(start: StartAgent, **changes: object) -> tuple[Agent, socket
         port = server.getsockname()[1]
         sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(**changes))
         peer, _ = server.accept()
-    peer.settimeout(PATIENCE_S)
+    peer.settimeout(TIMEOUT_S)
     assert peer.recv(48, socket.MSG_WAITALL) == header(0, 1, duration_ms=LONG_S * 1000)
     peer.sendall(b"+")
     sender.expect("connected")
@@ -411,7 +411,7 @@ def test_a_slow_receiver_bounds_the_duration(start: StartAgent) -> None:
         )
         peer, _ = server.accept()
     with peer:
-        peer.settimeout(PATIENCE_S)
+        peer.settimeout(TIMEOUT_S)
         assert peer.recv(48, socket.MSG_WAITALL)
         peer.sendall(b"+")
         sender.expect("connected")
@@ -435,5 +435,5 @@ def test_a_controller_that_reads_no_more_ends_the_agent(start: StartAgent) -> No
     assert agent.process.stdout is not None
     fcntl.fcntl(agent.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
     agent.write(b'{"cmd":"clock"}\n' * 200)
-    assert agent.process.wait(PATIENCE_S) == 1
+    assert agent.process.wait(TIMEOUT_S) == 1
     assert error_of(peer)["kind"] == "reset"

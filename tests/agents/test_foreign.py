@@ -35,7 +35,7 @@ def test_a_transfer(start: StartAgent, start_any: StartAgent, *, foreign_sends: 
     assert ends[1][1]["refused"] == 0
 
 
-def test_what_the_kernel_says_of_a_flow(
+def test_the_tcp_info_of_a_flow_is_plausible_or_unknown(
     start: StartAgent, start_any: StartAgent, any_binary: tuple[str, ...]
 ) -> None:
     """The emulator hands on four bytes of TCP_INFO: what lies beyond them is unknown, never 0."""

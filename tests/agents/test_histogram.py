@@ -85,7 +85,7 @@ def test_buckets_hold_every_value(library: ctypes.CDLL, durations: list[int]) ->
 
 
 @given(DURATIONS, DURATIONS)
-def test_merged_is_as_if_counted_in_one(
+def test_merged_histograms_equal_a_single_one(
     library: ctypes.CDLL, some: list[int], others: list[int]
 ) -> None:
     merged = filled(library, some)

@@ -157,7 +157,7 @@ def test_responses_at_every_truncation(parser: Parser, head: bytes) -> None:
         ),
     ],
 )
-def test_what_a_request_says(
+def test_a_request_head_is_parsed(
     parser: Parser,
     head: bytes,
     line: tuple[bytes, bytes],
@@ -236,7 +236,9 @@ NEAR_HTTP = st.lists(
 
 
 @given(NEAR_HTTP | st.binary(max_size=200), st.binary(max_size=20))
-def test_more_bytes_never_change_what_is_known(parser: Parser, data: bytes, more: bytes) -> None:
+def test_further_bytes_never_change_a_finished_parse(
+    parser: Parser, data: bytes, more: bytes
+) -> None:
     for read in (parser.request, parser.response):
         before, after = read(data)[0], read(data + more)[0]
         assert before in {BAD, MORE} or 0 < before <= len(data)
@@ -332,7 +334,7 @@ def test_bad_chunks(parser: Parser, data: bytes) -> None:
         (b"HTTP/1.0 200 OK\r\n\r\n", False, b"abc", (b"abc", False)),
     ],
 )
-def test_where_a_body_ends(
+def test_the_end_of_a_response_body_is_found(
     parser: Parser, head: bytes, to_head: bool, data: bytes, outcome: tuple[bytes, bool]
 ) -> None:
     _, response = parser.response(head)

@@ -179,7 +179,7 @@ def http(start: Start, *, relay: bool, **keys: object) -> Said:
     return [said for said in told if said]
 
 
-def test_what_interfaces_have_carried(start: StartAgent, spoken: Start) -> None:
+def test_the_bytes_carried_by_interfaces_are_reported(start: StartAgent, spoken: Start) -> None:
     said = []
     for agent in (start(), spoken()):
         agent.command("carried")
@@ -353,7 +353,7 @@ def test_many_agents_on_one_connection(binary: Path) -> None:
     assert told[0][3]["message"] == told[1][3]["message"]
 
 
-def test_what_is_said_outside_of_jobs(start: StartAgent, spoken: Start) -> None:
+def test_events_outside_of_jobs_are_those_of_a_real_agent(start: StartAgent, spoken: Start) -> None:
     real, memory = small_talk(start), small_talk(spoken)
     assert differences(shape_of(real), shape_of(memory)) == []
     told = [[(one["event"], one.get("id")) for one in said] for said in (real, memory)]

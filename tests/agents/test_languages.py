@@ -135,7 +135,7 @@ def with_hosts(words: str, target: str, hosts: Iterable[str]) -> bytes:
     return f"{method} {target} HTTP/{version}\r\n{fields}\r\n".encode("latin1")
 
 
-def test_an_old_request_may_name_no_host(pong: int, agent: int) -> None:
+def test_an_http_1_0_request_may_omit_the_host_header(pong: int, agent: int) -> None:
     requests = [
         with_hosts(words, target, ())
         for words, target in product(("GET 1.0", "HEAD 1.0"), HOST_TARGETS)
@@ -170,7 +170,7 @@ def test_a_number_of_thousands_of_digits_is_answered_or_too_long(pong: int) -> N
     assert (status, body) == (200, pong_body(5)) or status == 414
 
 
-def test_a_body_that_nobody_wants_is_no_request(pong: int) -> None:
+def test_the_unread_body_of_a_rejected_request_is_not_parsed_as_a_request(pong: int) -> None:
     answers = talk(pong, head_of("POST", "/pong/5", "Content-Length: 24", "Connection: close")
                    + b"GET /pong/9 HTTP/1.1\r\nHost: a\r\n\r\n")  # fmt: skip
     assert answers.count(b"HTTP/1.1 ") == 1
@@ -270,7 +270,7 @@ def test_a_pong_that_can_t_be_reached_is_tried_again(program: list[str]) -> None
         assert get(port, "/ping/5") == (503, b"pong can't be reached\n")
 
 
-def test_a_pong_that_says_nonsense_is_tried_again(program: list[str]) -> None:
+def test_a_malformed_answer_of_pong_is_retried(program: list[str]) -> None:
     with (
         talker(lambda connection: connection.sendall(b"nonsense\r\n\r\n")) as foreign,
         serving(program, "ping", "--pong", f"127.0.0.1:{foreign}", "--retries", "2") as port,
@@ -279,7 +279,7 @@ def test_a_pong_that_says_nonsense_is_tried_again(program: list[str]) -> None:
         assert (told["code"], told["retries"]) == (503, 2)
 
 
-def test_a_pong_that_says_nothing_has_its_time(program: list[str]) -> None:
+def test_a_silent_pong_fails_after_the_timeout(program: list[str]) -> None:
     def keep_silent(connection: socket.socket) -> None:
         while connection.recv(1000):
             pass

@@ -157,7 +157,7 @@ def number(limit: FlowLimit, name: str) -> float:
     return value
 
 
-def test_the_evidence_tells_our_own_pacing_from_a_token_bucket(paths: Paths) -> None:
+def test_the_evidence_distinguishes_configured_pacing_from_a_token_bucket(paths: Paths) -> None:
     _, (limit,) = judge(paced(paths))
     assert number(limit, "pacing_percent") >= 85
     assert limit.evidence["max_pacing_rate_bps"] == pytest.approx(PACING_BPS)

@@ -86,7 +86,7 @@ def test_a_line_longer_than_any_pipe_takes_comes_whole(many: Agent) -> None:
     assert len(json.dumps(result)) > 200_000
 
 
-def test_one_that_is_killed_is_told_of_and_the_others_go_on(many: Agent) -> None:
+def test_a_killed_agent_is_reported_and_the_others_continue(many: Agent) -> None:
     pids = open_agents(many, 1, 2, 3)
     os.kill(pids[2], signal.SIGKILL)
     ended = {"agent": 2, "event": "ended", "status": None, "signal": 9, "message": ""}
@@ -99,7 +99,7 @@ def test_one_that_is_killed_is_told_of_and_the_others_go_on(many: Agent) -> None
 
 
 @pytest.mark.parametrize("number", [1, 0, -1, 2**31, 1.5, "1", None])
-def test_what_has_no_sense_is_an_error_of_the_conversation(many: Agent, number: object) -> None:
+def test_an_invalid_agent_number_is_a_protocol_error(many: Agent, number: object) -> None:
     open_agents(many, 1)
     many.command("open", agent=number)
     error = many.expect("error")
@@ -131,14 +131,14 @@ def test_the_end_of_the_input_is_that_of_all_and_of_their_programs(
         until_gone(pid)
 
 
-def test_they_end_with_a_conversation_that_is_killed(many: Agent) -> None:
+def test_the_agents_end_when_their_parent_is_killed(many: Agent) -> None:
     pids = open_agents(many, 1, 2)
     many.process.kill()
     for pid in pids.values():
         until_gone(pid)
 
 
-def test_one_that_reads_nothing_is_killed_before_it_stops_the_others(many: Agent) -> None:
+def test_an_agent_that_reads_no_commands_is_killed_before_it_blocks_the_others(many: Agent) -> None:
     pids = open_agents(many, 1, 2)
     os.kill(pids[1], signal.SIGSTOP)
     for _ in range(100):
@@ -160,7 +160,9 @@ def policies(pid: int) -> set[int]:
 
 
 @pytest.mark.parametrize("then", ["start", "abort"])
-def test_who_waits_for_a_moment_goes_before_others_until_then(many: Agent, then: str) -> None:
+def test_an_agent_that_waits_for_its_start_time_has_real_time_priority_until_then(
+    many: Agent, then: str
+) -> None:
     pids = open_agents(many, 1, 2)
     wanted = job(duration_s=0.2, interval_s=0.1, connections=2)
     many.command("bulk", agent=1, side="listen", bind=LOOPBACK, port=0, **wanted)

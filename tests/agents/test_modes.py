@@ -125,7 +125,9 @@ def test_pauses_are_no_stall(start: StartAgent, threads: int | None) -> None:
 @pytest.mark.parametrize(
     "keys", [{"active_s": 1}, {"idle_s": 1, "side": "connect"}, {"idle_s": -1}, {"mode": "fast"}]
 )
-def test_keys_that_do_not_fit(start: StartAgent, keys: dict[str, object]) -> None:
+def test_incompatible_keys_of_a_command_are_rejected(
+    start: StartAgent, keys: dict[str, object]
+) -> None:
     agent = start()
     ends = {"side": "listen", "bind": "127.0.0.1", "host": "127.0.0.1", "port": 1}
     agent.command("bulk", **(ends | job(**keys)))

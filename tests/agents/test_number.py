@@ -38,7 +38,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Read:
 @example(number=1.7976931348623157e308)
 @example(number=-0.0)
 @example(number=10**400)
-def test_what_json_writes_is_read(read: Read, number: float) -> None:
+def test_numbers_written_by_json_are_parsed(read: Read, number: float) -> None:
     text = json.dumps(number)
     found = read(text)
     assert found is not None
@@ -57,10 +57,12 @@ def test_short_numbers_are_exact(read: Read, digits: int, exponent: int) -> None
 
 
 @pytest.mark.parametrize("text", ["", "-", "+1", ".5", "01", "1.", "1.e5", "1e", "1e+", "x", " 1"])
-def test_what_is_no_number(read: Read, text: str) -> None:
+def test_invalid_numbers_are_rejected(read: Read, text: str) -> None:
     assert read(text) is None
 
 
 @pytest.mark.parametrize(("text", "value", "rest"), [("0x1", 0, "x1"), ("12,5", 12, ",5")])
-def test_a_number_ends_where_it_ends(read: Read, text: str, value: float, rest: str) -> None:
+def test_the_text_after_a_number_is_left_unread(
+    read: Read, text: str, value: float, rest: str
+) -> None:
     assert read(text) == (value, rest)

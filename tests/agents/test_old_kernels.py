@@ -78,7 +78,7 @@ def test_the_filter_takes_new_things_away(old_kernel: list[str]) -> None:
         ("127.0.0.1", {}),
     ],
 )
-def test_who_listens_is_read_from_tables(
+def test_listening_sockets_are_found_in_proc_net(
     start_old: StartAgent, kind: str, server: str, listens: str, asked: programs.Keys
 ) -> None:
     agent, port = start_old(), closed_port()
@@ -158,7 +158,7 @@ def test_an_option_that_the_kernel_lacks_is_an_error_that_names_it(
         (4, None),
     ],
 )
-def test_what_the_kernel_does_not_tell_is_null(
+def test_values_that_the_kernel_does_not_report_are_null(
     start_faulty: FaultyAgent, length: int, missing: set[str] | None
 ) -> None:
     sender, receiver = start_faulty(FAULT_TCP_INFO=length), start_faulty(FAULT_TCP_INFO=length)

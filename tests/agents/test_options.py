@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.lab import (
-    PATIENCE_S,
+    TIMEOUT_S,
     Agent,
     Event,
     StartAgent,
@@ -44,7 +44,7 @@ def listen_error(agent: Agent, **changes: object) -> Event:
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_the_window_in_force_is_told(start: StartAgent, direction: str) -> None:
+def test_the_effective_window_is_reported(start: StartAgent, direction: str) -> None:
     for _, result in transfer(start(), start(), window=50_000, connections=2, direction=direction):
         for flow in flows_of(result):
             assert flow["tcp"]["send_buffer"] == 100_000
@@ -66,7 +66,7 @@ def test_the_segment_size_is_kept(start: StartAgent) -> None:
         assert 900 <= flows_of(result)[0]["tcp"]["mss"] <= 1000
 
 
-def test_the_largest_packet_of_the_path_is_told(start: StartAgent) -> None:
+def test_the_path_mtu_is_reported(start: StartAgent) -> None:
     mtu = min(int(Path("/sys/class/net/lo/mtu").read_text()), 65535)  # what an IP packet can be
     for _, result in transfer(start(), start()):
         assert flows_of(result)[0]["tcp"]["path_mtu"] == mtu
@@ -125,7 +125,7 @@ def test_dscp_is_in_the_packets(
         sender.command("bulk", **keys, **job(dscp=expedited))
         peer, _ = server.accept()
     with peer:
-        peer.settimeout(PATIENCE_S)
+        peer.settimeout(TIMEOUT_S)
         assert peer.recv(48, socket.MSG_WAITALL) == header(0, 1)
         assert traffic_class(family, peer) >> 2 == expedited
 
@@ -155,7 +155,7 @@ def test_flows_have_marks_and_algorithms_in_turn(start: StartAgent) -> None:
     marks = {"each_dscp": ["8", "46", "0"], "each_congestion_control": ["reno", "cubic"]}
     with wire:
         wire.bind(("lo", 0))
-        wire.settimeout(PATIENCE_S)
+        wire.settimeout(TIMEOUT_S)
         connect(sender, receiver, connections=3, direction="both", dscp=0, duration_s=0.1, **marks)
         sender.command("start", id="job-1")
         seen: dict[tuple[bytes, bytes], int] = {}
@@ -208,7 +208,7 @@ needs_mptcp = pytest.mark.skipif(not has_mptcp(), reason="this kernel has no MPT
 
 @needs_mptcp
 @pytest.mark.parametrize("direction", ["forward", "both"])
-def test_mptcp_is_told_where_it_is(start: StartAgent, direction: str) -> None:
+def test_the_use_of_mptcp_is_reported(start: StartAgent, direction: str) -> None:
     ends = transfer(start(), start(), mptcp=True, connections=2, direction=direction)
     for _, result in ends:
         for name in ("sending", "receiving"):
@@ -218,7 +218,7 @@ def test_mptcp_is_told_where_it_is(start: StartAgent, direction: str) -> None:
 
 @needs_mptcp
 @pytest.mark.parametrize("with_mptcp", ["sender", "receiver"])
-def test_a_fall_back_to_tcp_is_told(start: StartAgent, with_mptcp: str) -> None:
+def test_a_fallback_from_mptcp_to_tcp_is_reported(start: StartAgent, with_mptcp: str) -> None:
     sender, receiver = start(), start()
     port = arm(receiver, mptcp=with_mptcp == "receiver")
     keys = {"side": "connect", "host": "127.0.0.1", "port": port}

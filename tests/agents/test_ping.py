@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.lab import PATIENCE_S, StartAgent, closed_port, dial
+from tests.agents.lab import TIMEOUT_S, StartAgent, closed_port, dial
 from tests.agents.web import (
     get,
     metered,
@@ -31,13 +31,13 @@ SIZES = [0, 4, 5, 2000, 40000, 1_500_000]
 def test_our_pong(start: StartAgent) -> None:
     pong, ping = start(), start()
     port = serve_ping(ping, serve_pong(pong))
-    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     for size in SIZES:
         connection.request("GET", f"/ping/{size}")
         assert connection.getresponse().read() == pong_body(size)
         told = metered(port, size)
         assert (told["length"], told["code"], told["retries"]) == (max(size, 4), 200, 0)
-        assert 0 < told["duration"] < PATIENCE_S * 1000
+        assert 0 < told["duration"] < TIMEOUT_S * 1000
     connection.close()
     for agent, name in ((ping, "ping"), (pong, "pong")):
         agent.command("stop", id=f"{name}-1")
@@ -49,7 +49,7 @@ def test_our_pong(start: StartAgent) -> None:
 
 
 @pytest.mark.parametrize("framing", ["length", "chunks", "close"])
-def test_foreign_pong(start: StartAgent, framing: str) -> None:
+def test_ping_works_with_the_published_pong(start: StartAgent, framing: str) -> None:
     with published_pong(framing) as pong:
         ping = start()
         port = serve_ping(ping, pong)
@@ -59,7 +59,7 @@ def test_foreign_pong(start: StartAgent, framing: str) -> None:
             assert (told["length"], told["code"], told["retries"]) == (max(size, 4), 200, 0)
 
 
-def test_foreign_ping(start: StartAgent) -> None:
+def test_the_published_ping_works_with_our_pong(start: StartAgent) -> None:
     with published_ping(serve_pong(start())) as ping:
         for size in SIZES:
             assert get(ping, f"/ping/{size}") == (200, pong_body(size))
@@ -88,7 +88,7 @@ def test_pipeline(start: StartAgent) -> None:
     assert data.endswith(pong_body(6))
 
 
-def test_no_pong(start: StartAgent) -> None:
+def test_an_unreachable_pong_is_a_503_after_retries(start: StartAgent) -> None:
     ping = start()
     port = serve_ping(ping, closed_port(), retries=3)
     told = metered(port, 5)
@@ -122,7 +122,7 @@ def test_pong_comes_back(start: StartAgent) -> None:
         waiting = pool.submit(metered, port, 5)
         assert not waiting.done()
         serve_pong(pong, port=there)
-        assert waiting.result(PATIENCE_S)["code"] == 200
+        assert waiting.result(TIMEOUT_S)["code"] == 200
 
 
 def test_a_kept_connection_that_pong_has_closed_is_no_retry(start: StartAgent) -> None:
@@ -132,7 +132,7 @@ def test_a_kept_connection_that_pong_has_closed_is_no_retry(start: StartAgent) -
 
     with talker(one_request) as pong:
         port = serve_ping(start(), pong, threads=1)
-        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
         for _ in range(20):
             connection.request("GET", "/mping/4")
             assert b'"code": 200, "retries": 0' in connection.getresponse().read()
@@ -153,7 +153,9 @@ ANSWERS = [
 
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("reset", [False, True])
-def test_pong_breaks_off_or_says_nonsense(start: StartAgent, answer: bytes, reset: bool) -> None:
+def test_truncated_and_malformed_answers_of_pong_are_retried_and_fail(
+    start: StartAgent, answer: bytes, reset: bool
+) -> None:
     def nonsense(connection: socket.socket) -> None:
         read_head(connection)
         connection.sendall(answer)
@@ -170,7 +172,7 @@ def test_pong_breaks_off_or_says_nonsense(start: StartAgent, answer: bytes, rese
             assert get(port, "/ping/50")[0] == 503
 
 
-def test_the_second_attempt_is_good(start: StartAgent) -> None:
+def test_a_retry_that_succeeds_is_reported_with_its_retries(start: StartAgent) -> None:
     asked = []
 
     def twice(connection: socket.socket) -> None:
@@ -253,5 +255,5 @@ def test_by_hand(binary: Path, start: StartAgent) -> None:
         port = int(listening.split('"port":')[1].strip("}\n"))
         assert metered(port, 7)["code"] == 200
         ping.terminate()
-        assert ping.wait(PATIENCE_S) == 0
+        assert ping.wait(TIMEOUT_S) == 0
         assert '"event":"result"' in ping.stdout.read()

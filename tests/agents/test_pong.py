@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.lab import PATIENCE_S, Agent, StartAgent, dial
+from tests.agents.lab import TIMEOUT_S, Agent, StartAgent, dial
 from tests.agents.web import get, pong_body, serve_pong
 
 
@@ -50,7 +50,7 @@ def talk(port: int, data: bytes) -> bytes:
         *[262145, 262146, 262147, 262148, 700_000, 5_000_000],
     ],
 )
-def test_answers_as_the_published_programs(port: int, size: int) -> None:
+def test_pong_answers_like_the_published_programs(port: int, size: int) -> None:
     assert get(port, f"/pong/{size}") == (200, pong_body(size))
 
 
@@ -72,7 +72,7 @@ def test_many_clients_that_come_and_go_in_the_middle_of_answers(port: int, size:
 
 
 def test_one_connection_serves_many_requests(agent: Agent, port: int) -> None:
-    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     for size in (7, 70000, 8, 0):
         connection.request("GET", f"/pong/{size}")
         assert connection.getresponse().read() == pong_body(size)
@@ -95,7 +95,7 @@ def test_curl(port: int) -> None:
     url = f"http://127.0.0.1:{port}/pong/"
     for options in ([], ["--http1.0"], ["--http1.0", "-H", "Connection: keep-alive"]):
         argv = [curl, "-sS", "--noproxy", "*", *options, url + "5", url + "10"]
-        done = subprocess.run(argv, capture_output=True, timeout=PATIENCE_S, check=True)
+        done = subprocess.run(argv, capture_output=True, timeout=TIMEOUT_S, check=True)
         assert done.stdout == pong_body(5) + pong_body(10)
 
 
@@ -162,7 +162,9 @@ def test_a_client_that_takes_its_time_for_a_head(port: int) -> None:
         assert receive_all(slow) == b""
 
 
-def test_strangers_and_leavers(agent: Agent, port: int) -> None:
+def test_clients_that_disconnect_within_a_request_do_not_disturb_pong(
+    agent: Agent, port: int
+) -> None:
     with ExitStack() as stack:
         for i in range(300):
             connection = stack.enter_context(dial(port))
@@ -217,5 +219,5 @@ def test_by_hand(binary: Path) -> None:
         first = pong.stdout.readline()
         assert get(int(first.split()[-1]), "/pong/5") == (200, b"poong")
         pong.terminate()
-        assert pong.wait(PATIENCE_S) == 0
+        assert pong.wait(TIMEOUT_S) == 0
         assert pong.stdout.read().startswith("1 requests (0 bad) on 1 connections")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.duet import failure, join, keep_quiet, lead, result, take
-from tests.agents.lab import COOKIE, PATIENCE_S, Agent, Event, StartAgent, arm, dial, job
+from tests.agents.lab import COOKIE, TIMEOUT_S, Agent, Event, StartAgent, arm, dial, job
 
 MS = 1_000_000
 SIZES: dict[str, object] = {"request_size": 16, "response_size": 16}
@@ -27,10 +27,10 @@ def asked(agent: Agent, port: int, protocol: str, **changes: object) -> Iterator
     with socket.create_server(("127.0.0.1", 0)) as server:
         there = server.getsockname()[1]
         agent.command("exchange", side="connect", host="127.0.0.1", port=there, **keys)
-        server.settimeout(PATIENCE_S)
+        server.settimeout(TIMEOUT_S)
         peer, _ = server.accept()
     with peer:
-        peer.settimeout(PATIENCE_S)
+        peer.settimeout(TIMEOUT_S)
         take(peer, 48)
         peer.sendall(b"+")
         keep_quiet(peer, 0.05)  # the port is not always there at once
@@ -126,11 +126,11 @@ def test_each_request_has_a_connection_of_its_own(start: StartAgent) -> None:
     asking = start()
     numbers, ports = [], set()
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(PATIENCE_S)
+        server.settimeout(TIMEOUT_S)
         port = server.getsockname()[1]
         with asked(asking, port, "tcp-connect", rate_per_s=50, duration_s=0.5) as flow:
             # A machine that is busy has time for fewer than 25 of them.
-            while server in select.select([server, flow], [], [], PATIENCE_S)[0]:
+            while server in select.select([server, flow], [], [], TIMEOUT_S)[0]:
                 peer, (_, theirs) = server.accept()
                 with peer:
                     request = take(peer, 16)
@@ -138,7 +138,7 @@ def test_each_request_has_a_connection_of_its_own(start: StartAgent) -> None:
                     assert request[:10] == HEAD
                     numbers.append(int.from_bytes(request[10:]))
                     peer.sendall(bytes(16))
-                    peer.settimeout(PATIENCE_S)
+                    peer.settimeout(TIMEOUT_S)
                     with pytest.raises(ConnectionResetError):
                         peer.recv(1)
                 ports.add(theirs)
@@ -160,7 +160,7 @@ def waiting() -> set[tuple[int, int]]:
     return {pair for here, there in ends for pair in ((here, there), (there, here))}
 
 
-def test_a_stranger_at_the_port_of_requests_is_refused(start: StartAgent) -> None:
+def test_an_unrelated_connection_to_the_exchange_port_is_refused(start: StartAgent) -> None:
     answering = start()
     with lead(answering, "exchange", protocol="tcp-connect", **SIZES, duration_s=0.01) as flow:
         told = take(flow, 2)
@@ -190,7 +190,7 @@ def test_only_datagrams_of_the_job_are_answered(start: StartAgent) -> None:
         assert told is not None
         flow.sendall(b"G")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            sock.settimeout(PATIENCE_S)
+            sock.settimeout(TIMEOUT_S)
             sock.connect(("127.0.0.1", int.from_bytes(told)))
             for wrong in (b"", b"x", bytes(16), HEAD + bytes(5)):
                 sock.send(wrong)
@@ -202,7 +202,7 @@ def test_only_datagrams_of_the_job_are_answered(start: StartAgent) -> None:
     assert (event["count"], event["refused"]) == (1, 4)
 
 
-def test_what_is_lost_delays_nothing_at_a_rate(start: StartAgent) -> None:
+def test_lost_requests_do_not_delay_others_at_a_fixed_rate(start: StartAgent) -> None:
     every_fifth = udp_result(
         start, lambda n: [] if n % 5 == 0 else [0.0], rate_per_s=100, duration_s=0.5
     )
@@ -234,7 +234,7 @@ def test_a_silent_path_is_a_result_in_which_all_is_lost(start: StartAgent) -> No
     assert (event["count"], event["lost"], event["min_ns"]) == (0, 8, None)
 
 
-def test_copies_and_what_comes_too_late_count_once(start: StartAgent) -> None:
+def test_duplicate_answers_count_once_and_late_ones_as_lost(start: StartAgent) -> None:
     def answer(number: int) -> list[float]:
         return [0.0, 0.0] if number % 2 else [1.0]
 
@@ -262,7 +262,7 @@ def test_a_port_may_be_asked_for(start: StartAgent) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["tcp-connect", "udp"])
-def test_a_peer_that_tells_no_port(start: StartAgent, protocol: str) -> None:
+def test_a_peer_that_sends_no_port_is_an_arm_timeout(start: StartAgent, protocol: str) -> None:
     asking = start()
     keys = job(protocol=protocol, **SIZES, arm_timeout_s=0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -275,7 +275,7 @@ def test_a_peer_that_tells_no_port(start: StartAgent, protocol: str) -> None:
             assert failure(asking)["kind"] == "arm-timeout"
 
 
-def test_a_peer_that_says_something_else_than_that_it_begins(start: StartAgent) -> None:
+def test_a_wrong_start_byte_of_the_peer_is_a_protocol_error(start: StartAgent) -> None:
     answering = start()
     with lead(answering, "exchange", protocol="udp", **SIZES) as flow:
         flow.sendall(b"X")

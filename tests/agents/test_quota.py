@@ -114,7 +114,7 @@ def test_version_2_in_a_namespace(read: Read, root: str, group: str) -> None:
     assert read(files) == (1.5, 100, 80, 7_000_000)
 
 
-def test_the_tightest_of_several_groups_is_told(read: Read) -> None:
+def test_the_tightest_cpu_quota_of_nested_cgroups_is_reported(read: Read) -> None:
     files = tree(SECOND.format(root="/"), "/pod/app", SECOND_LINES)
     files |= at(f"{V2}/pod/app", {"cpu.max": "20000 100000", "cpu.stat": "nr_throttled 3\n"})
     files |= at(f"{V2}/pod", {"cpu.max": "30000 100000", "cpu.stat": STAT_2})
@@ -136,5 +136,5 @@ def test_no_quota(read: Read) -> None:
     ],
     ids=["nothing", "no mounts", "other lines", "a long path"],
 )
-def test_what_tells_nothing(read: Read, files: dict[str, str]) -> None:
+def test_cgroup_files_without_a_quota_give_no_quota(read: Read, files: dict[str, str]) -> None:
     assert read(files) is None

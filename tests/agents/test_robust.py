@@ -16,7 +16,7 @@ import pytest
 from osmef.agent.messages import BulkResult, IntervalEvent
 from tests.agents.faulty import FaultyAgent
 from tests.agents.lab import (
-    PATIENCE_S,
+    TIMEOUT_S,
     Agent,
     Event,
     StartAgent,
@@ -108,7 +108,7 @@ def admitted_pair(
         peers: dict[int, socket.socket] = {}
         for _ in range(2):
             peer = stack.enter_context(server.accept()[0])
-            peer.settimeout(PATIENCE_S)
+            peer.settimeout(TIMEOUT_S)
             said = peer.recv(len(header(0, 2)), socket.MSG_WAITALL)
             peers[int.from_bytes(said[6:8])] = peer
             peer.sendall(b"+")
@@ -227,9 +227,9 @@ def test_a_clock_that_is_set_changes_no_measurement(start_faulty: FaultyAgent) -
     assert 0 <= second["monotonic_ns"] - first["monotonic_ns"] < 60e9
     connect(sender, receiver, connections=2, duration_s=0.5)
     for intervals, result in measured(sender, receiver):
-        assert 0.4 < result.elapsed_s < PATIENCE_S
+        assert 0.4 < result.elapsed_s < TIMEOUT_S
         assert 3 <= len(intervals) <= 5
-        assert all(0 < interval.length_s < PATIENCE_S for interval in intervals)
+        assert all(0 < interval.length_s < TIMEOUT_S for interval in intervals)
 
 
 def test_a_transfer_of_24_hours(start: StartAgent, start_faulty: FaultyAgent) -> None:

@@ -75,7 +75,9 @@ def test_every_path(start: StartAgent, changes: dict[str, object]) -> None:
     assert receiver.close_input() == 0
 
 
-def test_strangers_and_nonsense(start: StartAgent) -> None:
+def test_malformed_commands_and_unrelated_connections_leave_no_memory_error(
+    start: StartAgent,
+) -> None:
     receiver = start()
     receiver.write(b'{"cmd":"bulk","id":"\\u0041\n\n{}\n' + b"x" * 40000 + b"\n")
     for _ in range(4):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from osmef.workloads.kinds.pingpong import PingPongSettings
-from tests.agents.lab import PATIENCE_S, Agent, Event, StartAgent, closed_port
+from tests.agents.lab import TIMEOUT_S, Agent, Event, StartAgent, closed_port
 from tests.agents.web import (
     published_ping,
     published_pong,
@@ -158,7 +158,7 @@ def test_the_share_is_rounded(start: StartAgent, sizes: int, coverage: float, dr
     assert len(columns["size"]) == asked.requests == drawn
 
 
-def test_what_failed_does_not_count_as_moved(start: StartAgent) -> None:
+def test_bytes_of_failed_requests_are_not_counted(start: StartAgent) -> None:
     def answer(connection: socket.socket) -> None:
         for status, size in ((500, 900), (200, 5)):
             read_head(connection)
@@ -275,7 +275,7 @@ def test_answers_that_are_not_those_of_ping(start: StartAgent, told: bytes) -> N
         assert failures(start(), port, path="/mping/{size}") == {"protocol"}
 
 
-def test_ping_says_that_pong_is_gone(start: StartAgent) -> None:
+def test_an_unreachable_pong_is_a_503_of_ping(start: StartAgent) -> None:
     ping = serve_ping(start(), closed_port(), retries=1)
     columns, result = besiege(start(), ping, path="/mping/{size}", sizes="5", repetitions=4)
     assert columns["code"] == [503] * 4
@@ -309,7 +309,7 @@ def test_the_server_dies(start: StartAgent) -> None:
     assert result["duration_us"]["p50"] is None
 
 
-def test_nobody_there(start: StartAgent) -> None:
+def test_a_siege_without_a_server_is_a_connect_error(start: StartAgent) -> None:
     siege = start()
     arm(siege, closed_port())
     error = siege.expect("error")
@@ -319,7 +319,7 @@ def test_nobody_there(start: StartAgent) -> None:
     siege.idle()
 
 
-def test_no_start(start: StartAgent) -> None:
+def test_a_missing_start_is_an_arm_timeout(start: StartAgent) -> None:
     siege = start()
     arm(siege, serve_pong(start()), arm_timeout_s=1)
     siege.expect("connected")
@@ -379,7 +379,7 @@ def run(binary: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         [binary, "siege", *arguments],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
         check=False,
     )
 
@@ -404,14 +404,14 @@ def test_an_interruption_by_hand(binary: Path) -> None:
 
     def hang(connection: socket.socket) -> None:
         read_head(connection)
-        began.result(PATIENCE_S).send_signal(signal.SIGINT)
+        began.result(TIMEOUT_S).send_signal(signal.SIGINT)
         connection.recv(1)
 
     with talker(hang) as port:
         argv = [str(binary), "siege", f"http://127.0.0.1:{port}/x", "--sizes", "5"]
         siege = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         began.set_result(siege)
-        _, problem = siege.communicate(timeout=PATIENCE_S)
+        _, problem = siege.communicate(timeout=TIMEOUT_S)
     assert (siege.returncode, problem) == (1, "osmef-agent: aborted: interrupted\n")
 
 
@@ -437,6 +437,6 @@ def test_wrong_usage(binary: Path, arguments: list[str], named: str) -> None:
 @pytest.mark.parametrize("command", ["pong", "ping", "siege"])
 def test_help(binary: Path, command: str) -> None:
     done = subprocess.run(
-        [binary, command, "--help"], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        [binary, command, "--help"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True
     )
     assert done.stdout.startswith(f"Usage: osmef-agent {command}")

@@ -168,7 +168,7 @@ def test_a_burst_at_first_does_not_mislead(start: StartAgent) -> None:
     assert messages <= 1 + 8 + 64 + 3 * 10
 
 
-def test_a_follower_ends_behind_its_leader(start: StartAgent) -> None:
+def test_the_following_end_closes_after_the_leading_end(start: StartAgent) -> None:
     """Else the leader, whose own end is still on its way, takes that for a broken flow."""
     follower = start()
     with lead(follower, "sizes", **QUICK) as peer:

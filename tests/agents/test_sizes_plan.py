@@ -85,5 +85,5 @@ def test_repetitions_fill_the_time(
     assert (repetitions + 1) * each_s > wanted_s * (1 - 1e-9) or repetitions == 10**9
 
 
-def test_what_takes_no_time_is_repeated_most(library: ctypes.CDLL) -> None:
+def test_a_size_that_takes_no_time_gets_the_most_repetitions(library: ctypes.CDLL) -> None:
     assert library.sizes_repetitions(1.0, 0.0, 3) == 10**9

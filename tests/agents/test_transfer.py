@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from osmef.agent.messages import BulkResult, IntervalEvent
-from tests.agents.lab import PATIENCE_S, Agent, Event, StartAgent, connect, succeed, way
+from tests.agents.lab import TIMEOUT_S, Agent, Event, StartAgent, connect, succeed, way
 
 
 def transfer(sender: Agent, receiver: Agent, **changes: object) -> tuple[list[Event], list[Event]]:
@@ -61,7 +61,7 @@ def test_intervals_add_up_to_the_result(start: StartAgent, flows: int) -> None:
     assert all(count > 0 for count in sent)
 
 
-def test_a_flow_whose_thread_comes_late_has_its_turn(start: StartAgent) -> None:
+def test_a_flow_whose_thread_starts_late_still_sends(start: StartAgent) -> None:
     """The deadline of so many threads is over before each of them has run."""
     sender, receiver = start(), start()
     connect(sender, receiver, connections=512, duration_s=0.01)
@@ -106,7 +106,7 @@ def test_events_are_what_the_controller_reads(start: StartAgent) -> None:
         assert thread_s <= parsed.process.cpu_user_s + parsed.process.cpu_system_s + 0.1
 
 
-def test_each_end_tells_how_its_threads_and_cpus_fared(start: StartAgent) -> None:
+def test_each_end_reports_the_usage_of_each_thread_and_cpu(start: StartAgent) -> None:
     for *_, result in transfer(start(), start(), connections=3):
         parsed = BulkResult.model_validate(result)
         each = parsed.endpoint.each
@@ -119,7 +119,7 @@ def test_each_end_tells_how_its_threads_and_cpus_fared(start: StartAgent) -> Non
         for flow in parsed.way.flows:
             assert flow.last_cpu in each.cpu
             assert (flow.cpu_wait_s is not None) == kernel_counts_waiting()
-            assert flow.cpu_wait_s is None or 0 < flow.cpu_wait_s < PATIENCE_S
+            assert flow.cpu_wait_s is None or 0 < flow.cpu_wait_s < TIMEOUT_S
 
 
 def kernel_counts_waiting() -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.lab import PATIENCE_S, Agent, Event, StartAgent, succeed
+from tests.agents.lab import TIMEOUT_S, Agent, Event, StartAgent, succeed
 from tests.agents.udp_peer import flow_of, run, udp_job
 
 COUNTERS = ("lost", "reordered", "duplicates", "dropped")
@@ -44,7 +44,7 @@ def test_both_ends_count_the_same(start: StartAgent, direction: str, flows: int)
         assert all(interval[key] is None for interval in sent)
 
 
-def test_the_largest_packet_of_the_path_is_told(start: StartAgent) -> None:
+def test_the_path_mtu_is_reported(start: StartAgent) -> None:
     sender, receiver = start(), start()
     run(sender, receiver, connections=2)
     mtu = min(int(Path("/sys/class/net/lo/mtu").read_text()), 65535)  # what an IP packet can be
@@ -97,7 +97,7 @@ def test_sizes(start: StartAgent, size: int) -> None:
     assert flow["bytes"] == flow["datagrams"] * size
 
 
-def test_as_fast_as_it_goes(start: StartAgent) -> None:
+def test_an_unlimited_udp_rate_sends_at_full_speed(start: StartAgent) -> None:
     sender, receiver = start(), start()
     run(sender, receiver, rate_bps=0, size=1200)
     (_, one), (_, other) = succeed(sender, receiver)
@@ -105,7 +105,7 @@ def test_as_fast_as_it_goes(start: StartAgent) -> None:
     assert 0 < flow_of(other)["datagrams"] <= flow_of(one)["sent"]
 
 
-def test_delays_are_told(start: StartAgent) -> None:
+def test_delay_variation_and_jitter_are_reported(start: StartAgent) -> None:
     sender, receiver = start(), start()
     run(sender, receiver)
     flow = flow_of(succeed(sender, receiver)[1][1])
@@ -221,7 +221,7 @@ def slow_room(binary: Path, tmp_path: Path) -> Iterator[Path]:
         script.write_text(f'#!/bin/sh\nexec {enter} "{binary}" "$@"\n')
         script.chmod(0o700)
         yield script
-        holder.communicate(timeout=PATIENCE_S)
+        holder.communicate(timeout=TIMEOUT_S)
 
 
 def test_a_slow_link_loses_the_rest(slow_room: Path) -> None:

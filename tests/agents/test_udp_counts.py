@@ -107,14 +107,16 @@ def paths(draw: st.DrawFn) -> tuple[list[int], int]:
 
 @settings(max_examples=25, deadline=None)
 @given(path=paths())
-def test_any_path(one_receiver: Agent, path: tuple[list[int], int]) -> None:
+def test_any_loss_duplication_and_reordering_is_counted_correctly(
+    one_receiver: Agent, path: tuple[list[int], int]
+) -> None:
     sequences, sent = path
     expected = reference(sequences, sent)
     flow = receive(one_receiver, sequences, sent)
     assert {key: flow[key] for key in expected} == expected
 
 
-def test_what_is_older_than_the_window_is_late(start: StartAgent) -> None:
+def test_a_datagram_older_than_the_window_counts_as_late(start: StartAgent) -> None:
     """The numbers behind the window stay lost: nobody knows whether they had come."""
     top = 2 * WINDOW
     oldest = top - WINDOW + 1
@@ -163,7 +165,7 @@ def foreign() -> list[bytes]:
     ]
 
 
-def test_what_is_not_ours_is_set_aside(start: StartAgent) -> None:
+def test_foreign_datagrams_are_counted_separately(start: StartAgent) -> None:
     receiver = start()
     with playing_sender(receiver) as peer:
         peer.send([0])
@@ -177,7 +179,7 @@ def test_what_is_not_ours_is_set_aside(start: StartAgent) -> None:
     assert (flow["datagrams"], flow["lost"], flow["duplicates"]) == (2, 0, 0)
 
 
-def test_strangers_do_not_count(start: StartAgent) -> None:
+def test_datagrams_of_another_source_port_are_not_counted(start: StartAgent) -> None:
     """Even one who knows the cookie: datagrams are taken from the peer's port alone."""
     receiver = start()
     with playing_sender(receiver) as peer, Peer(peer.control.dup()) as stranger:
@@ -204,7 +206,7 @@ def test_a_full_socket_buffer_is_not_the_network(start: StartAgent) -> None:
     assert flow["lost"] == flow["dropped"] + 10
 
 
-def test_what_waits_when_the_count_is_heard_is_counted(start: StartAgent) -> None:
+def test_datagrams_queued_when_the_count_arrives_are_counted(start: StartAgent) -> None:
     """More than one look at the socket takes, and all of it before the count."""
     receiver = start()
     with playing_sender(receiver) as peer:
@@ -266,7 +268,7 @@ def test_the_wait_for_the_count_is_no_part_of_the_transfer(start: StartAgent) ->
     assert result["elapsed_s"] < first["length_s"]
 
 
-def test_the_wait_for_what_never_comes_is_no_part_of_the_transfer(start: StartAgent) -> None:
+def test_the_wait_for_lost_datagrams_is_not_counted_in_the_transfer(start: StartAgent) -> None:
     wait_s = 3
     receiver = start()
     with playing_sender(receiver, loss_threshold_s=wait_s, interval_s=0.3) as peer:

@@ -137,7 +137,7 @@ def test_without_a_free_port_there_is_a_bind_error(start: StartAgent) -> None:
     assert_works(connecting, listening)
 
 
-def test_a_peer_that_tells_no_port(start: StartAgent) -> None:
+def test_a_peer_that_sends_no_port_is_an_arm_timeout(start: StartAgent) -> None:
     sender = start()
     with socket.create_server(("127.0.0.1", 0)) as server:
         keys = udp_job(arm_timeout_s=0.3)
@@ -150,7 +150,7 @@ def test_a_peer_that_tells_no_port(start: StartAgent) -> None:
     assert_works(sender, start())
 
 
-def test_a_sender_that_never_tells_its_count(start: StartAgent) -> None:
+def test_a_sender_that_never_sends_its_count_is_a_stall(start: StartAgent) -> None:
     receiver = start()
     with playing_sender(receiver, stall_timeout_s=0.3) as peer:
         peer.send([0])
@@ -187,7 +187,7 @@ def test_a_receiver_that_resets(start: StartAgent) -> None:
     assert_works(sender, start())
 
 
-def test_what_a_sender_says(start: StartAgent) -> None:
+def test_the_messages_and_datagrams_of_a_udp_sender_follow_the_protocol(start: StartAgent) -> None:
     """Go, datagrams numbered from 0 with times that rise, and the count of them."""
     sender = start()
     with playing_receiver(sender, rate_bps=4e5, size=100) as peer:
@@ -234,7 +234,9 @@ def test_a_count_that_can_not_be(start: StartAgent, said: bytes) -> None:
 
 
 @pytest.mark.parametrize("sent_ns", [-(1 << 63), -1, 1 << 60, (1 << 63) - 1])
-def test_a_time_that_can_not_be_is_foreign(start: StartAgent, sent_ns: int) -> None:
+def test_a_datagram_with_an_impossible_time_counts_as_foreign(
+    start: StartAgent, sent_ns: int
+) -> None:
     receiver = start()
     with playing_sender(receiver) as peer:
         peer.send([0])
@@ -245,7 +247,7 @@ def test_a_time_that_can_not_be_is_foreign(start: StartAgent, sent_ns: int) -> N
 
 
 @pytest.mark.parametrize("rate_bps", [1e-300, 1e-9, 1])
-def test_a_rate_of_next_to_nothing(start: StartAgent, rate_bps: float) -> None:
+def test_a_tiny_rate_sends_at_most_the_first_request(start: StartAgent, rate_bps: float) -> None:
     """The first datagram of a flow may be due at once, no other one within the job."""
     ends = start(), start()
     run(*ends, rate_bps=rate_bps, connections=3, duration_s=0.3)

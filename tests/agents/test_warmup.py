@@ -52,7 +52,7 @@ def test_the_common_interval_begins_after_the_warmup(start: StartAgent) -> None:
         assert flow["common_bytes"] <= flow["measured"]["bytes"]
 
 
-def test_what_was_used_is_told_with_and_without_the_warmup(start: StartAgent) -> None:
+def test_the_resource_usage_is_reported_with_and_without_the_warmup(start: StartAgent) -> None:
     for _, result in transfer(start(), start(), warmup_s=WARMUP_S):
         part = result["measured"]
         assert part["start_s"] >= WARMUP_S
@@ -83,7 +83,7 @@ def test_without_a_warmup_all_is_measured(start: StartAgent) -> None:
 
 
 @pytest.mark.parametrize("threads", [None, 1])
-def test_of_bytes_that_end_in_the_warmup_nothing_is_measured(
+def test_a_transfer_that_ends_within_the_warmup_measures_nothing(
     start: StartAgent, threads: int | None
 ) -> None:
     for intervals, result in transfer(

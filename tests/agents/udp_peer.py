@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.agents.lab import COOKIE, PATIENCE_S, Agent, job
+from tests.agents.lab import COOKIE, TIMEOUT_S, Agent, job
 
 UDP, FORWARD, REVERSE = 2, 0, 1
 SIZE = 64
@@ -54,9 +54,9 @@ class Peer:
 
     def __init__(self, control: socket.socket) -> None:
         self.control = control
-        self.control.settimeout(PATIENCE_S)
+        self.control.settimeout(TIMEOUT_S)
         self.data = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.data.settimeout(PATIENCE_S)
+        self.data.settimeout(TIMEOUT_S)
         self.data.bind(("127.0.0.1", 0))
 
     def __enter__(self) -> Peer:

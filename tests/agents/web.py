@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.agents.lab import PATIENCE_S, Agent
+from tests.agents.lab import TIMEOUT_S, Agent
 
 Talk = Callable[[socket.socket], None]
 
@@ -40,7 +40,7 @@ def serve_ping(agent: Agent, pong: int, **changes: object) -> int:
 
 def get(port: int, path: str) -> tuple[int, bytes]:
     """Return status and body."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
@@ -149,7 +149,7 @@ def talker(talk: Talk) -> Iterator[int]:
                 except OSError:
                     return
                 with connection, suppress(OSError):
-                    connection.settimeout(PATIENCE_S)
+                    connection.settimeout(TIMEOUT_S)
                     talk(connection)
 
         thread = threading.Thread(target=run)
