@@ -87,8 +87,17 @@ def _written(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else ascii(found[0])[1:-1]
 
 
+_WIDTH = 80
+"""Columns of a terminal that reports none, as rich assumes."""
+
+
 class PlainConsole(Console):
     """A console that escapes control characters in what it prints."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        if self.width < 1:  # with COLUMNS=0
+            self.width = _WIDTH
 
     @override
     def render_str(self, text: str, **settings: Any) -> Text:

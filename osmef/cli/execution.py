@@ -12,7 +12,7 @@ from rich.console import Console
 
 from osmef.cli.console import err, print_json, stopping
 from osmef.cli.progress import Clock, PlainProgress
-from osmef.cli.results import draw, show
+from osmef.cli.results import Moment, draw, show
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.events import Observer
@@ -81,7 +81,7 @@ def execute(  # noqa: PLR0913 - what the user asks for
     if as_json:
         print_json({"directory": str(directory.path), "summary": summary.model_dump(mode="json")})
     else:
-        show(summary, directory.path, drawn, ended=True)
+        show(summary, directory.path, drawn, moment=Moment.END)
     exit_as_judged(summary)
 
 

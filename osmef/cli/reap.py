@@ -36,6 +36,7 @@ from osmef.engine.reap import (
 from osmef.errors import InputError
 from osmef.providers import provider_kinds
 from osmef.providers.base import Access
+from osmef.results.rundir import RESULTS
 from osmef.units import parse_duration
 
 REAP_EPILOG = """Examples:
@@ -141,6 +142,9 @@ def _search(out: Path, provider: str | None, older_than: str | None, access: Acc
     if provider is None and access:
         cure = "name the kind of cloud, for example --provider openstack"
         raise InputError(f"--{next(iter(access))} says where, but not of what", cure=cure)
+    if provider is None and out != RESULTS and not out.is_dir():
+        cure = "name the directory that holds the run directories"
+        raise InputError("there is no such directory", where=str(out), cure=cure)
     age = None
     if older_than is not None:
         try:

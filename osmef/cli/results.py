@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,12 +33,12 @@ from osmef.cli.console import (
     reporting,
 )
 from osmef.cli.console import out as console
-from osmef.errors import InputError, PackageError
+from osmef.errors import InputError, PackageError, StorageError
 from osmef.report.fit import column, table
 from osmef.report.summary import cost_text, expectations
 from osmef.report.table import layer_table, summary_table
 from osmef.results.files import is_held, write_atomically
-from osmef.results.rundir import RESULTS, RunDirectory, begun_at, run_called, runs_in
+from osmef.results.rundir import RESULTS, RunDirectory, begun_at, is_run, run_called, runs_in
 from osmef.results.summary import Summary, Verdict
 from osmef.results.trial import Status
 from osmef.units import counted
@@ -71,18 +71,26 @@ def draw(directory: RunDirectory) -> list[Path]:
     return draw_figures(directory.path)
 
 
+class Moment(Enum):
+    """When a run is shown: while it measures, just after its end, or later."""
+
+    RUN = "run"
+    END = "end"
+    LATER = "later"
+
+
 def show(
     summary: Summary,
     directory: Path,
     figures: list[Path],
     *,
     whole: bool = False,
-    ended: bool = False,
+    moment: Moment = Moment.LATER,
 ) -> None:
     """Print the table of a run, its warnings, and the paths of its files.
 
-    The table fits the terminal, unless the ``whole`` one is wanted. Of a run that has just
-    ``ended`` the next command is named.
+    The table fits the terminal, unless the ``whole`` one is wanted. Of a run that has just ended,
+    or is incomplete, the next command is named.
     """
     width = None if whole else out.width
     out.print(summary_table(summary, width))
@@ -97,13 +105,21 @@ def show(
     if cost := cost_text(summary):
         out.print(f"cost: {escape(cost)}")
     if not summary.run.complete:
-        out.print(f"[yellow]incomplete[/]; to go on: osmef resume {escape(str(directory))}")
+        _print_rest(directory, moment)
     for figure in figures:
         if figure.suffix == ".png":
             out.print(f"figure: {escape(str(figure))}")
     out.print(f"run: [bold]{escape(str(directory))}[/]")
-    if ended:
+    if moment is Moment.END:
         out.print(f"for a page with figures: osmef report {escape(str(directory))}")
+
+
+def _print_rest(directory: Path, moment: Moment) -> None:
+    """Print how an incomplete run goes on."""
+    if moment is Moment.RUN:
+        out.print("[yellow]still measuring[/]: these are its trials so far")
+    else:
+        out.print(f"[yellow]incomplete[/]; to go on: osmef resume {escape(str(directory))}")
 
 
 def _failures(summary: Summary, directory: Path) -> Iterator[str]:
@@ -186,7 +202,7 @@ def _listed(directory: Path) -> Iterator[_Listed]:
     for path in runs_in(directory):
         try:
             yield _read(path)
-        except InputError as error:  # damaged, or of a newer version
+        except (InputError, StorageError) as error:  # damaged, private, or of a newer version
             yield _Listed(path.name, begun_at(path), "-", None, None, 0, f"unreadable: {error}")
 
 
@@ -201,7 +217,7 @@ def _begun(run: RunDirectory) -> _Listed:
 
 
 def _read(path: Path) -> _Listed:
-    run = RunDirectory(path)
+    run = RunDirectory.open(path)
     if not run.summary.exists():
         return _begun(run)
     summary = run.read_summary()
@@ -233,14 +249,21 @@ def show_command(
     """Print a run's table; for an interrupted run, its trials so far."""
     with reporting(as_json):
         directory = RunDirectory.open(run_called(run))
-        summary = directory.read_summary() if directory.summary.exists() else _so_far(directory)
+        running = is_held(directory.path) is True
+        summary = (
+            directory.read_summary()
+            if directory.summary.exists()
+            else _so_far(directory, running=running)
+        )
         if as_json:
             print_json(summary.model_dump(mode="json"))
         else:
-            show(summary, directory.path, sorted(directory.path.glob("*.png")), whole=wide)
+            figures = sorted(directory.path.glob("*.png"))
+            moment = Moment.RUN if running else Moment.LATER
+            show(summary, directory.path, figures, whole=wide, moment=moment)
 
 
-def _so_far(directory: RunDirectory) -> Summary:
+def _so_far(directory: RunDirectory, *, running: bool) -> Summary:
     """Summarise an interrupted or running run from the trials that it has."""
     from osmef.engine.recovery import reopen  # noqa: PLC0415 - the engine is slow to load
     from osmef.engine.summarise import summarise  # noqa: PLC0415
@@ -252,7 +275,7 @@ def _so_far(directory: RunDirectory) -> Summary:
             where=str(directory.path),
             cure=f"if it was killed, go on with: osmef resume {directory.path}",
         )
-    return summarise(plan, directory)
+    return summarise(plan, directory, running=running)
 
 
 REPORT_EPILOG = """Examples:
@@ -343,6 +366,8 @@ def export_command(
     """Write the numbers of a run in the format of another program."""
     output = None if output == Path("-") else output
     with reporting():
+        if output is not None:
+            _check_target(output)
         directory = _with_summary(run)
         if form is Format.RO_CRATE:
             reported = _crate(directory, output, author or [])
@@ -353,6 +378,16 @@ def export_command(
                 return
             write_atomically(output, text.encode())
     err.print(f"{reported}: {escape(str(output))}")
+
+
+def _check_target(output: Path) -> None:
+    """Raise InputError for a file of a run, which must not be replaced."""
+    if output.exists() and is_run(output.parent):
+        raise InputError(
+            "this is a file of a run, and would be replaced",
+            where=str(output),
+            cure="name another file",
+        )
 
 
 def _with_summary(run: Path) -> RunDirectory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,10 @@ from osmef.errors import InputError, OsmefError, ProviderError, StorageError
 from osmef.providers import AMBIENT, provider_class
 from osmef.providers.base import Access, Resource
 from osmef.results.rundir import RunDirectory
+
+_JOURNAL = "journal.jsonl"
+_DEPTH = 2
+"""How far below the directory of runs journals are: those of a campaign are one deeper."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _Run]:
     Keeps why one can't be read, and goes on.
     """
     found: dict[str, _Run] = {}
-    for path in _journals(out):
+    for path in _journals(out, errors):
         directory = RunDirectory(path.parent)
         try:
             run = _Run(directory, *_controller(directory), leftovers(directory))
@@ -190,8 +195,23 @@ def _is_among(resource: Resource, found: Mapping[tuple[object, ...], Orphan]) ->
     )
 
 
-def _journals(out: Path) -> list[Path]:
-    return sorted([*out.glob("*/journal.jsonl"), *out.glob("*/*/journal.jsonl")])  # campaigns' own
+def _journals(out: Path, errors: list[OsmefError]) -> list[Path]:
+    """Return the journals of runs, also of campaigns; keep the errors of unreadable directories."""
+    found = []
+
+    def keep(error: OSError) -> None:
+        path = Path(error.filename or out)
+        if path != out or path.exists():
+            why = f"can't list the directory: {error.strerror}"
+            errors.append(StorageError(why, where=str(path), cure="reap as a user who may read it"))
+
+    for folder, names, files in os.walk(out, onerror=keep, followlinks=True):
+        depth = len(Path(folder).relative_to(out).parts)
+        if depth > 0 and _JOURNAL in {*files, *names}:
+            found.append(Path(folder, _JOURNAL))
+        if depth == _DEPTH:
+            names.clear()
+    return sorted(found)
 
 
 def _by_mark(search: Search, resource: Resource, runs: Mapping[str, _Run]) -> Orphan | None:

@@ -87,8 +87,8 @@ def endpoint_info(
     )
 
 
-def summarise(plan: Plan, directory: RunDirectory) -> Summary:
-    """Summarise the trials in the run directory, also of an incomplete run.
+def summarise(plan: Plan, directory: RunDirectory, *, running: bool = False) -> Summary:
+    """Summarise the trials in the run directory, also of an incomplete or a ``running`` run.
 
     Raises StorageError when the directory is gone.
     """
@@ -100,7 +100,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     for trial in log.trials:
         by_cell[trial.cell].append(trial)
     cells = [_cell_info(cell, by_cell[cell.cell.key], endpoints) for cell in plan.cells]
-    unread = [*_damaged(history), *_not_read(history, log.trials)]
+    unread = [*_damaged(history), *_not_read(history, log.trials, running=running)]
     losses = [*_of_losses(history), *_of_repeats(log)]
     reported = named((text, one.name) for one in endpoints.values() for text in one.warnings)
     mtus = _path_mtus(log.trials)
@@ -165,14 +165,17 @@ def _damaged(history: History) -> list[str]:
     return [f"lines {', '.join(where)}: {reported}"] if where else []
 
 
-def _not_read(history: History, trials: Iterable[Trial]) -> list[str]:
+def _not_read(history: History, trials: Iterable[Trial], *, running: bool) -> list[str]:
     """Warn of groups of trials after which locations were not read.
 
-    A run that was killed has not looked, and once it goes on it has other endpoints.
+    A run that was killed has not looked, and once it goes on it has other endpoints. A running one
+    looks after its present group.
     """
     looks = (look.trials for look in history.all(Located) if not look.error)
     seen = {index for some in looks for index in some}
     unread = {one.group for one in trials if one.status is Status.OK and one.index not in seen}
+    if running:
+        unread.discard(max((one.group for one in trials), default=0))
     if not unread:
         return []
     groups = f"group{'s' * (len(unread) > 1)} {', '.join(map(str, sorted(unread)))}"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import logging
 import os
 import re
 import secrets
@@ -23,6 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import cache
 from itertools import chain, compress
 from os import PathLike
 from pathlib import Path
@@ -53,6 +55,7 @@ _RUN_FILES = ("lock", "summary.json", "trials.jsonl")
 _STAMP = re.compile(r"-(\d{8}T\d{6}Z)-[0-9a-f]{4}$")
 _MOST_NAMED = 5
 _ALIKE = 0.75  # of names, by difflib
+_LOG = logging.getLogger(__name__)
 _NO_RUN_CURE = "osmef run SCENARIO makes one; osmef list DIR shows those of another directory"
 
 
@@ -69,8 +72,10 @@ def find_runs(*paths: str | PathLike[str]) -> list[RunDirectory]:
         raise InputError("no run was named", cure=_CURE)
     found: dict[Path, RunDirectory] = {}
     for path in paths:
-        for run in _runs(path):
+        for run in _runs(path, one_of_many=len(paths) > 1):
             found.setdefault(run.resolve(), RunDirectory(run))
+    if not found:
+        raise InputError("none of these runs has trials yet", where=str(paths[0]), cure=_CURE)
     _check_names(found)
     return list(found.values())
 
@@ -87,7 +92,8 @@ def _check_names(runs: Mapping[Path, RunDirectory]) -> None:
             )
 
 
-def _runs(path: str | PathLike[str]) -> list[Path]:
+def _runs(path: str | PathLike[str], *, one_of_many: bool) -> list[Path]:
+    """Return the runs with trials of a path; of many a run without trials is left out."""
     here = run_called(path)
     if not here.exists() and glob.has_magic(str(here)):
         # A pattern may also match what lies beside the runs.
@@ -96,9 +102,18 @@ def _runs(path: str | PathLike[str]) -> list[Path]:
     else:
         runs = _at(here)
         what = "this run has no trials yet" if here.is_dir() else "there is no such run"
+    if not runs and one_of_many and is_run(here):
+        _warn_left_out(here)
+        return []
     if not runs:
         raise InputError(what, where=str(path), cure=_CURE)
     return runs
+
+
+@cache
+def _warn_left_out(run: Path) -> None:
+    """Log once that a run is left out: commands look for the same runs several times."""
+    _LOG.warning("%s is left out: it has no trials yet", run)
 
 
 def _at(path: str | PathLike[str]) -> list[Path]:
@@ -124,7 +139,7 @@ def runs_in(directory: Path) -> list[Path]:
     """Return the runs in a directory, the oldest first."""
     if not directory.is_dir():
         return []
-    found = [path for path in directory.iterdir() if _is_run(path)]
+    found = [path for path in directory.iterdir() if is_run(path)]
     return sorted(found, key=lambda path: (_begun(path), path.name))
 
 
@@ -170,8 +185,12 @@ def _refuse_near(path: Path, runs: Iterable[Path]) -> None:
         )
 
 
-def _is_run(path: Path) -> bool:
-    return path.is_dir() and any((path / name).exists() for name in _RUN_FILES)
+def is_run(path: Path) -> bool:
+    """Return whether a directory is a run's; of an unreadable one its name decides."""
+    try:
+        return path.is_dir() and any((path / name).exists() for name in _RUN_FILES)
+    except PermissionError:
+        return _STAMP.search(path.name) is not None
 
 
 def _begun(path: Path) -> str:
@@ -245,7 +264,9 @@ class RunDirectory:
     def open(cls, path: Path) -> Self:
         """Return an existing run directory; raises InputError when it is none."""
         run = cls(path)
-        if not any((path / name).exists() for name in ("lock", "summary.json")):
+        with storage("look into", path):
+            is_run = any((path / name).exists() for name in ("lock", "summary.json"))
+        if not is_run:
             raise InputError(
                 "this is no run directory" if path.is_dir() else "there is no such run",
                 where=str(path),

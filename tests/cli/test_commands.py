@@ -344,3 +344,28 @@ def test_paragraphs_of_a_help_text_are_broken_by_the_terminal_alone(command: str
         found = found.commands[word]
     assert found.help
     assert all("\n" not in one for one in found.help.split("\n\n"))
+
+
+def test_an_export_replaces_no_file_of_a_run(osmef: Osmef) -> None:
+    shutil.copytree(SAMPLE, osmef.directory / "run")
+    trials = (osmef.directory / "run" / "trials.jsonl").read_bytes()
+    ended = osmef("export", "csv", "run", "-o", "run/trials.jsonl")
+    assert (ended.code, "this is a file of a run" in ended.err) == (2, True)
+    assert (osmef.directory / "run" / "trials.jsonl").read_bytes() == trials
+    assert osmef("export", "csv", "run", "-o", "run/new.csv").code == 0
+    assert osmef("export", "csv", "run", "-o", "elsewhere.csv").code == 0
+    assert osmef("export", "csv", "run", "-o", "elsewhere.csv").code == 0
+
+
+def test_zero_columns_are_those_of_a_terminal_without_a_width(osmef: Osmef) -> None:
+    shutil.copytree(SAMPLE, osmef.directory / "run")
+    shown = [osmef("show", "run", prefix=("env", f"COLUMNS={width}")) for width in (0, 80)]
+    assert [one.code for one in shown] == [0, 0]
+    assert shown[0].out == shown[1].out
+
+
+def test_a_reap_of_a_missing_directory_is_an_error(osmef: Osmef) -> None:
+    osmef.write("", "file")
+    for name in ("nowhere", "file"):
+        ended = osmef("reap", "--out", name)
+        assert (ended.code, "there is no such directory" in ended.err) == (2, True)

@@ -802,3 +802,16 @@ def test_wrong_reap_arguments_are_reported_with_a_cure(
     assert ended == code
     assert told in text
     assert "cure" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_a_run_that_may_not_be_entered_is_an_error_of_the_reap(copied: Copied) -> None:
+    for path in list(copied.run.path.parents)[:-2]:
+        path.chmod(path.stat().st_mode | 0o755)
+    copied.run.path.chmod(0)
+    os.seteuid(65534)
+    try:
+        found = find_orphans(Search(copied.run.path.parent))
+    finally:
+        os.seteuid(0)
+    assert (found.orphans, [one.where for one in found.errors]) == ([], [str(copied.run.path)])

@@ -83,7 +83,7 @@ class Lab:
         """Let somebody else watch, whom nobody has asked to stop yet."""
         self.watcher, self.went = Watcher(), False
 
-    def never_cancelled(self, **more: Any) -> None:
+    def measure(self, **more: Any) -> None:
         """Measure what lacks, as `osmef run` and `osmef resume` do. Raises what they do."""
         assert self.directory is not None
         if self.went:
@@ -98,7 +98,7 @@ class Lab:
     def run(self, text: str) -> dict[str, Any]:
         """Measure a scenario, and return its summary as it is on the disk."""
         self.begin(text)
-        self.never_cancelled()
+        self.measure()
         return self.summary
 
     @property

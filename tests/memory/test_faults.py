@@ -140,14 +140,14 @@ def test_a_stop_within_a_trial_deletes_everything_and_the_run_is_resumed(
     world.faults = [Fault(end, 2, command, passes_over=True, then=stop)]
     lab.begin(PAIR)
     with pytest.raises(Interrupted, match="stopped by the test"):
-        lab.never_cancelled()
+        lab.measure()
     assert [trial.index for trial in lab.trials] == [1]
     run = lab.summary["run"]
     assert (run["complete"], run["ended_at"]) == (False, None)
     assert read_notes(lab.journal, "gone")
     nothing_is_left(lab)
     kept = lab.trials[0]
-    lab.never_cancelled()
+    lab.measure()
     assert lab.watcher.started == [2, 3]
     assert lab.trials[0] == kept
     assert lab.summary["run"]["complete"]
@@ -168,7 +168,7 @@ def test_a_stop_before_the_first_trial_takes_all_away(
     world.watch = watch
     lab.begin(PAIR)
     with pytest.raises(Interrupted):
-        lab.never_cancelled()
+        lab.measure()
     assert seen.count("make") == (1 if (what, which) == ("make", 1) else 2)
     assert (lab.trials, lab.watcher.started) == ([], [])
     nothing_is_left(lab)
@@ -214,7 +214,7 @@ def test_a_run_stopped_at_any_moment_is_resumed_to_the_same_result(
             lab.renew()
             world.watch = watch
             try:
-                lab.never_cancelled()
+                lab.measure()
             except Interrupted:
                 assert left[0] <= 0
             nothing_is_left(lab)
@@ -235,7 +235,7 @@ def test_when_one_endpoint_cannot_be_created_the_others_are_deleted(
     world.no_room_for = {missing}
     lab.begin(PLACES)
     with pytest.raises(CapacityError, match="no room"):
-        lab.never_cancelled()
+        lab.measure()
     made = [machine.name for machine in world.made]
     assert made == ["sender-h1-t1", "receiver-h1-t1", "receiver-h2-t1"][: len(made)]
     assert missing not in made
@@ -243,7 +243,7 @@ def test_when_one_endpoint_cannot_be_created_the_others_are_deleted(
     assert (lab.trials, lab.summary["run"]["complete"]) == ([], False)
     nothing_is_left(lab)
     world.no_room_for = set()
-    lab.never_cancelled()
+    lab.measure()
     assert lab.summary["run"]["complete"]
     nothing_is_left(lab)
 
@@ -267,7 +267,7 @@ def test_an_undeletable_resource_stays_in_the_journal_and_is_deleted_at_resume(
         Fault(SENDER, 2, "bulk", then=partial(lab.watcher.stop.request, "stopped by the test"))
     ]
     with pytest.raises(ApiError, match="does not let"):
-        lab.never_cancelled()
+        lab.measure()
     assert list(world.marks) == [name]
     assert [one.name for one in lab.journal.existing()] == [name]
     assert not read_notes(lab.journal, "gone")
@@ -275,7 +275,7 @@ def test_an_undeletable_resource_stays_in_the_journal_and_is_deleted_at_resume(
     assert lab.command("reap", "--out", str(lab.folder), "--yes") == (0, "nothing left\n")
     assert list(world.marks) == [name], "it is left to the process that holds the run"
     assert [orphan.resource.name for orphan in leftovers(lab.directory)] == [name]
-    lab.never_cancelled()
+    lab.measure()
     assert lab.summary["run"]["complete"]
     nothing_is_left(lab)
 
@@ -285,7 +285,7 @@ def test_reap_takes_what_a_dead_run_has_left(lab: Lab, world: World) -> None:
     assert lab.directory is not None
     world.stuck = {f"osmef-{lab.directory.id}-vm-{name}" for name in (SENDER, RECEIVER)}
     with pytest.raises(OsmefError):
-        lab.never_cancelled()
+        lab.measure()
     assert set(world.marks) == world.stuck
     world.stuck = set()
     lab.directory.close()

@@ -62,13 +62,13 @@ def test_an_interrupted_run_is_resumed_to_the_same_result(lab: Lab, world: World
     lab.begin(scenario())
     lab.watcher.beginning = stop
     with pytest.raises(Interrupted):
-        lab.never_cancelled()
+        lab.measure()
     assert not lab.summary["run"]["complete"]
-    lab.never_cancelled()
+    lab.measure()
     assert ended(lab.summary) == {"same-host": 8, "different-host": 12}
     assert lab.summary["run"]["complete"]
     assert Counter(one.index for one in lab.trials).most_common(1)[0][1] == 1
-    lab.never_cancelled()
+    lab.measure()
     assert lab.watcher.started == []
 
 
@@ -88,3 +88,27 @@ def test_the_progress_counts_what_is_left(lab: Lab, world: World) -> None:
     code, said = lab.osmef_run(scenario())
     assert code == 0, said
     assert "[20/20]" in said
+
+
+def test_a_running_run_is_shown_as_running(lab: Lab, world: World) -> None:
+    shown: list[str] = []
+
+    def show(planned: PlannedTrial) -> None:
+        if planned.index in {3, 11} and lab.directory is not None:
+            shown.append(lab.command("show", str(lab.directory.path))[1])
+        if planned.index == 11:
+            lab.watcher.stop.request("that is enough")
+
+    lab.begin(scenario())
+    lab.watcher.beginning = show
+    with pytest.raises(Interrupted):
+        lab.measure()
+    assert len(shown) == 2
+    for text in shown:
+        assert "still measuring" in text
+        assert "osmef resume" not in text
+        assert "could not be checked" not in text
+    assert lab.directory is not None
+    lab.directory.close()
+    later = lab.command("show", str(lab.directory.path))[1]
+    assert "to go on: osmef resume" in later

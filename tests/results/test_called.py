@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from osmef.errors import InputError
-from osmef.results.rundir import find_runs, run_called, runs_in
+from osmef.errors import InputError, StorageError
+from osmef.results.rundir import RunDirectory, find_runs, run_called, runs_in
 
 OLD, NEW, OTHER = (
     f"{name}Z-0a1b" for name in ("a-20261101T000000", "a-20261102T000000", "b-20261101T120000")
@@ -77,3 +78,18 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path, monkeypatch: pytest.M
     assert run_called("quick") == Path("quick")
     with pytest.raises(InputError, match="there is no run in results"):
         run_called("latest")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_a_run_that_may_not_be_entered_is_among_the_others(here: Path) -> None:
+    for path in (here / "results" / OLD, *list((here / "results" / OLD).parents)[:-2]):
+        path.chmod(path.stat().st_mode | 0o755)
+    (here / "results" / NEW).chmod(0)
+    (here / "results" / "private").mkdir(0o700)
+    os.seteuid(65534)
+    try:
+        assert [path.name for path in runs_in(here / "results")] == [OLD, OTHER, NEW]
+        with pytest.raises(StorageError, match="Permission denied"):
+            RunDirectory.open(here / "results" / NEW)
+    finally:
+        os.seteuid(0)

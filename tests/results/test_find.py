@@ -1,3 +1,4 @@
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -90,3 +91,30 @@ def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"two runs are called one: .*backup/one and .*results"):
         find_runs(tmp_path)
     assert len(find_runs(tmp_path / "backup", tmp_path / "backup" / "one")) == 1
+
+
+def test_of_several_paths_a_run_without_trials_is_left_out(
+    tmp_path: Path,
+) -> None:
+    for name in ("good", "cut"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lock").touch()
+    (tmp_path / "good" / "trials.jsonl").touch()
+    said: list[str] = []
+    log, handler = logging.getLogger("osmef.results.rundir"), logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    log.addHandler(handler)
+    log.setLevel(logging.WARNING)
+    try:
+        found = find_runs(tmp_path / "good", tmp_path / "cut")
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(logging.NOTSET)
+    assert [run.id for run in found] == ["good"]
+    assert said == [f"{tmp_path / 'cut'} is left out: it has no trials yet"]
+    with pytest.raises(InputError, match="has no trials yet"):
+        find_runs(tmp_path / "cut")
+    with pytest.raises(InputError, match="none of these runs has trials"):
+        find_runs(tmp_path / "cut", tmp_path / "cut")
+    with pytest.raises(InputError, match="no such run"):
+        find_runs(tmp_path / "good", tmp_path / "missing")
