@@ -58,10 +58,10 @@ def folded(rows: Sequence[Sequence[str]], heads: Sequence[str], width: int) -> l
     What does not fit in one line goes on in rows that have nothing else.
     """
     others = [max(map(cell_len, texts)) for texts in zip(heads, *rows, strict=True)][:-1]
-    room = max(_LEAST_FOLDED, width - sum(others) - len(others) * _GAPS[-1])
+    last = max(_LEAST_FOLDED, width - sum(others) - len(others) * _GAPS[-1])
     found: list[Sequence[str]] = []
     for row in rows:
-        first, *more = _wrapped(row[-1], room) or [""]
+        first, *more = _wrapped(row[-1], last) or [""]
         found += [[*row[:-1], first], *([*("" for _ in others), line] for line in more)]
     return found
 

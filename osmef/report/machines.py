@@ -172,7 +172,9 @@ def _scale(figure: Figure, units: tuple[float, float]) -> float:
     engine = figure.get_layout_engine()
     share = engine.get()["rect"][3] if engine else 1.0
     inches = figure.get_figwidth(), figure.get_figheight() * share
-    scale = min(1.0, *(room / count / _INCHES for room, count in zip(inches, units, strict=True)))
+    scale = min(
+        1.0, *(occupied / count / _INCHES for occupied, count in zip(inches, units, strict=True))
+    )
     if scale < _LEAST_SCALE:
         raise too_small()
     return scale
@@ -251,7 +253,7 @@ _Box = tuple[float, float, float, float]
 """Left, right, bottom and top."""
 
 
-class _Room:
+class _OccupiedAreas:
     """Areas that are occupied by text."""
 
     def __init__(self, taken: list[_Box]) -> None:
@@ -302,7 +304,9 @@ def _labels(
 
     Where other arrows pass is taken last, so that a rate is seldom on the wrong one.
     """
-    room = _Room([box for name, text in words.items() for box in _boxes_of(positions[name], text)])
+    occupied = _OccupiedAreas(
+        [box for name, text in words.items() for box in _boxes_of(positions[name], text)]
+    )
     found = {}
     paths = {
         ends: _path(positions[ends[0]], positions[ends[1]])
@@ -317,7 +321,7 @@ def _labels(
         along = [_along(*ends, share) for share in _SHARES]
         along.sort(key=lambda at, label=label: _crossed(_box_of(label, at), others))  # type: ignore[misc]
         ways = loop if sender == receiver else along
-        at = room.position(label, ways)
+        at = occupied.position(label, ways)
         if at is not None:
             found[sender, receiver] = label, at
     return found

@@ -216,7 +216,7 @@ def page(  # noqa: PLR0913 - what figures differ in
         high = min(high, 1.9 * rows)
     around = _Around.of(words, legend, look, (wide, high), rows)
     figure = HouseFigure(
-        figsize=(around.width, around.height), layout=ConstrainedLayoutEngine(rect=around.room)
+        figsize=(around.width, around.height), layout=ConstrainedLayoutEngine(rect=around.rect)
     )
     alike_x: Literal["all", "row", "none"] = "none" if count == 1 else "all" if same_x else "row"
     grid = figure.subplots(
@@ -299,7 +299,7 @@ class _Around:
         return cls(width, height, title, names, letters, margin, head, foot, below)
 
     @property
-    def room(self) -> tuple[float, float, float, float]:
+    def rect(self) -> tuple[float, float, float, float]:
         """The panels' place in shares of the figure: left, bottom, width, height."""
         return 0, self.foot / self.height, 1, 1 - (self.head + self.foot) / self.height
 

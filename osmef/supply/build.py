@@ -406,7 +406,7 @@ def _unpack(file: IO[bytes], folder: Path, where: str) -> None:
 def _take_tar(archive: tarfile.TarFile, folder: Path, where: str) -> None:
     """Unpack a tar archive; links are created last, so that nothing is written through one."""
     links: list[tuple[Path, str]] = []
-    room = _Room(where)
+    quota = _UnpackQuota(where)
     for member in archive:
         path = _path_in(member.name, folder, where)
         if member.isdir():
@@ -414,7 +414,7 @@ def _take_tar(archive: tarfile.TarFile, folder: Path, where: str) -> None:
         elif member.isreg():
             source = archive.extractfile(member)
             assert source is not None  # noqa: S101 - it is a regular file
-            room.write(source, path, executable=bool(member.mode & 0o100))
+            quota.write(source, path, executable=bool(member.mode & 0o100))
         elif member.issym() or member.islnk():
             base = posixpath.dirname(member.name) if member.issym() else ""
             target = posixpath.normpath(posixpath.join(base, member.linkname))
@@ -423,7 +423,7 @@ def _take_tar(archive: tarfile.TarFile, folder: Path, where: str) -> None:
             links.append((path, up))
         else:
             raise _bad(where, f"{member.name!r} is a device or a pipe")
-        room.count()
+        quota.count()
     root = folder.resolve()
     for path, target in links:
         if path.parent.resolve() != root / path.parent.relative_to(folder):
@@ -435,7 +435,7 @@ def _take_tar(archive: tarfile.TarFile, folder: Path, where: str) -> None:
 
 
 def _take_zip(archive: zipfile.ZipFile, folder: Path, where: str) -> None:
-    room = _Room(where)
+    quota = _UnpackQuota(where)
     for entry in archive.infolist():
         path = _path_in(entry.filename, folder, where)
         mode = entry.external_attr >> 16
@@ -443,13 +443,13 @@ def _take_zip(archive: zipfile.ZipFile, folder: Path, where: str) -> None:
             path.mkdir(parents=True, exist_ok=True)
         elif stat.S_IFMT(mode) in {0, stat.S_IFREG}:
             with archive.open(entry) as source:
-                room.write(source, path, executable=bool(mode & 0o100))
+                quota.write(source, path, executable=bool(mode & 0o100))
         else:
             raise _bad(where, f"{entry.filename!r} is a link, a device or a pipe")
-        room.count()
+        quota.count()
 
 
-class _Room:
+class _UnpackQuota:
     """Remaining size and number of files to unpack."""
 
     def __init__(self, where: str) -> None:

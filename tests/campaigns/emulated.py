@@ -85,7 +85,7 @@ class SimulatedClock:
 class AtOnce:
     """Does everything where it is submitted."""
 
-    room = 1
+    capacity = 1
 
     def submit(self, measure: Measure, work: SessionJob) -> Future[SessionResult]:
         return _done(partial(measure, work))

@@ -89,8 +89,8 @@ class Watched:
         self.running: set[Future[SessionResult]] = set()
 
     @property
-    def room(self) -> int:
-        return self._executor.room
+    def capacity(self) -> int:
+        return self._executor.capacity
 
     def submit(self, measure: Measure, work: SessionJob) -> Future[SessionResult]:
         future = self._executor.submit(measure, work)
@@ -184,7 +184,7 @@ def test_a_worker_killed_in_a_trial_changes_nothing(
     told: list[tuple[str, str]] = []
     stop = CancellationToken()
     dask = DaskExecutor(workers.address, stop, lambda kind, text: told.append((kind, text)))
-    assert dask.room == 4
+    assert dask.capacity == 4
     deadly = Deadly(SimulatedClock(START), tmp_path / "things")
     began = tmp_path / "things" / "began"
     os.mkfifo(began)
@@ -313,7 +313,7 @@ def test_the_scheduler_is_gone(tmp_path: Path) -> None:
         assert int(began.read_text()) > 0
         process.kill()
         assert "the Dask cluster is gone" in str(future.exception(60))
-        assert dask.room == 0
+        assert dask.capacity == 0
 
 
 def test_leftover_resources_are_deleted_by_a_worker(

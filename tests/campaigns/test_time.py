@@ -39,7 +39,7 @@ def stage(tmp_path: Path) -> Stage:
 class Held:
     """An executor whose jobs end when the test says so."""
 
-    room: int = 8
+    capacity: int = 8
     works: dict[Future[SessionResult], SessionJob] = field(default_factory=dict)
     clears: dict[Future[None], Path] = field(default_factory=dict)
 
@@ -293,7 +293,7 @@ def test_sessions_are_started_in_batches_so_that_a_stop_is_noticed(tmp_path: Pat
     names = ", ".join(f"c{number}: local" for number in range(250))
     stage = Stage(tmp_path, f"providers: {{{names}}}\nexclusive: false\n")
     stage.clock.time = START + 9 * HOUR
-    executor = Held(room=1000)
+    executor = Held(capacity=1000)
     mine = conductor(stage, executor)
     mine._register()
     counts = []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from osmef.campaigns.watching.monitoring import read_live, show_in
+from osmef.campaigns.watching.monitoring import LIVE, read_live, show_in
 from osmef.errors import InputError, StorageError
 from osmef.results.frame import load
 from osmef.results.observations import Request
@@ -70,7 +70,16 @@ def test_no_link_in_a_run_directory_is_written_through(
     (run.path / ".live.json.draft").symlink_to(victim)
     show_in(run.path, "{}")
     assert victim.read_text() == "mine"
-    assert read_live(run.path) == {}
+    assert (run.path / LIVE).read_text() == "{}"
+    assert read_live(run.path) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"at": "now"}', '{"at": "2026-01-01T00:00:00Z", "running": [{}]}']
+)
+def test_a_live_status_of_another_form_is_unknown(run: RunDirectory, text: str) -> None:
+    show_in(run.path, text)
+    assert read_live(run.path) is None
 
 
 def test_raw_output_is_replaced_by_that_of_the_last_run_even_if_empty(

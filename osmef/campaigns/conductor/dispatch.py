@@ -224,7 +224,7 @@ class Dispatcher:
     @property
     def is_full(self) -> bool:
         """Whether the executor is at capacity."""
-        return len(self.running) >= self._context.executor.room
+        return len(self.running) >= self._context.executor.capacity
 
     def begin(self, now: datetime, log: CampaignLog, skips: SkipPolicy) -> timedelta | None:
         """Start due sessions in order, within the executor's capacity and exclusive resources.
@@ -239,8 +239,8 @@ class Dispatcher:
         taken = {cloud for name in {*busy, *cleaned} for cloud in self._sharing[name]}
         begun = 0
         while not self.is_full and begun < _AT_ONCE:
-            room = min(self._context.executor.room - len(self.running), _AT_ONCE - begun)
-            batch = self._store.due(self._row.id, now, room, taken)
+            capacity = min(self._context.executor.capacity - len(self.running), _AT_ONCE - begun)
+            batch = self._store.due(self._row.id, now, capacity, taken)
             if not batch:
                 break
             for session in batch:

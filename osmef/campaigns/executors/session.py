@@ -234,7 +234,7 @@ class Executor(Protocol):
     """Runs sessions concurrently."""
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many sessions it runs concurrently."""
 
     def submit(self, measure: Measure, work: SessionJob) -> Future[SessionResult]:
@@ -262,10 +262,10 @@ def open_many_files() -> None:
 class ThreadExecutor:
     """Sessions in threads of this process."""
 
-    def __init__(self, room: int) -> None:
-        self.room = room
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
         open_many_files()
-        self._pool = ThreadPoolExecutor(max_workers=room, thread_name_prefix="session")
+        self._pool = ThreadPoolExecutor(max_workers=capacity, thread_name_prefix="session")
         self._cleaners = ThreadPoolExecutor(_CLEANERS, thread_name_prefix="cleaning")
 
     def submit(self, measure: Measure, work: SessionJob) -> Future[SessionResult]:

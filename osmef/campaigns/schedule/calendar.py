@@ -273,8 +273,9 @@ def sessions(campaign: Campaign) -> list[PlannedSession]:
     found = []
     for slot in slots(campaign):
         draw = random.Random(f"{campaign.seed} {slot.opens.isoformat()} {slot.window}")  # noqa: S311
-        room = max(0.0, (slot.closes - slot.opens).total_seconds() - 1)  # it is open at that time
-        due = slot.opens + timedelta(seconds=round(draw.uniform(0, min(campaign.jitter, room))))
+        # A second before it closes it is open.
+        most_s = max(0.0, (slot.closes - slot.opens).total_seconds() - 1)
+        due = slot.opens + timedelta(seconds=round(draw.uniform(0, min(campaign.jitter, most_s))))
         order = platforms(campaign)
         if campaign.order is PlatformOrder.RANDOM:
             draw.shuffle(order)

@@ -343,16 +343,16 @@ def _weeks(campaign_plan: CampaignPlan, planned: list[PlannedSession]) -> list[W
 def _too_full(campaign_plan: CampaignPlan, planned: list[PlannedSession]) -> list[str]:
     """Return notes on windows too short for their sessions on one exclusive resource."""
     needed: dict[tuple[str, datetime, str], float] = defaultdict(float)
-    room: dict[str, float] = {}
+    window_s: dict[str, float] = {}
     names = {key: part.exclusive_resources for key, part in campaign_plan.parts.items()}
     for one in planned:
         part = campaign_plan.parts[one.platform]
         for name in names[one.platform]:
             needed[one.slot.window, one.slot.opens, name] += part.seconds
         length = (one.slot.closes - one.due).total_seconds()
-        room[one.slot.window] = min(length, room.get(one.slot.window, length))
+        window_s[one.slot.window] = min(length, window_s.get(one.slot.window, length))
     if not campaign_plan.campaign.exclusive:
         return []
-    full = {window for (window, _, _), seconds in needed.items() if seconds > room[window]}
+    full = {window for (window, _, _), seconds in needed.items() if seconds > window_s[window]}
     why = "its sessions take longer than it is open, and the last of them will be missed"
     return [f"window {window}: {why}" for window in sorted(full)]

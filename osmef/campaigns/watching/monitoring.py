@@ -16,13 +16,14 @@ import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.client import HTTPException, responses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 
-from pydantic_core import from_json
+from pydantic import TypeAdapter
 
 from osmef.campaigns.schedule.calendar import Clock
 from osmef.campaigns.schedule.model import Notify
@@ -54,19 +55,39 @@ _MOST_BYTES = 1 << 20
 _STATUS_EVERY_S = 2.0
 
 
-class LiveStatus(Observer):
-    """Observer that publishes the live status as JSON to ``show``, every 2 s at most.
+@dataclass(frozen=True)
+class RunningTrial:
+    """A trial that runs: its start in UTC, and its latest rate in bit/s, None before the first."""
 
-    Keys: ``at`` (UTC), ``step``, ``ended`` and ``trials`` (of this attempt), and ``running``: cell,
-    repetition, ``started_at`` and ``rate_bps`` (null before the first) of each trial.
-    """
+    cell: str
+    repetition: int
+    started_at: datetime
+    rate_bps: float | None = None
+
+
+@dataclass(frozen=True)
+class SessionProgress:
+    """Live status of a session at a time in UTC: its step, and the trials of this attempt."""
+
+    at: datetime
+    step: str = ""
+    trials: int = 0
+    ended: int = 0
+    running: Sequence[RunningTrial] = ()
+
+
+_PROGRESS = TypeAdapter(SessionProgress)
+
+
+class LiveStatus(Observer):
+    """Observer that publishes a ``SessionProgress`` as JSON to ``show``, every 2 s at most."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
         self._lock = threading.Lock()
         self._shown = float("-inf")
-        self._reported: dict[str, Any] = {"step": "", "trials": 0, "ended": 0}
-        self._running: dict[int, dict[str, Any]] = {}
+        self._progress = SessionProgress(datetime.now(UTC))
+        self._running: dict[int, RunningTrial] = {}
 
     def step(self, text: str) -> None:
         """Show the run's next step."""
@@ -79,39 +100,35 @@ class LiveStatus(Observer):
     def trial_started(self, planned: PlannedTrial) -> None:
         """Show that a trial begins."""
         with self._lock:
-            self._running[planned.index] = {
-                "cell": planned.cell.cell.key,
-                "repetition": planned.repetition,
-                "started_at": datetime.now(UTC).isoformat(),
-                "rate_bps": None,
-            }
+            self._running[planned.index] = RunningTrial(
+                planned.cell.cell.key, planned.repetition, datetime.now(UTC)
+            )
         self._change()
 
     def rate(self, planned: PlannedTrial, bits_per_second: float) -> None:
         """Show the latest rate of a trial that runs."""
         with self._lock:
-            if planned.index in self._running:
-                self._running[planned.index]["rate_bps"] = bits_per_second
+            if (one := self._running.get(planned.index)) is not None:
+                self._running[planned.index] = replace(one, rate_bps=bits_per_second)
         self._change()
 
     def trial_ended(self, trial: Trial) -> None:
         """Show that a trial has ended."""
         with self._lock:
             self._running.pop(trial.index, None)
-            self._reported["ended"] += 1
+            self._progress = replace(self._progress, ended=self._progress.ended + 1)
         self._change()
 
-    def _change(self, **values: object) -> None:
+    def _change(self, **values: Any) -> None:
         with self._lock:
-            self._reported |= values
+            self._progress = replace(self._progress, **values)
             now = time.monotonic()
             if now - self._shown < _STATUS_EVERY_S and not values:
                 return
             self._shown = now
-            running = list(self._running.values())
-            at = datetime.now(UTC).isoformat()
-            text = json.dumps({"at": at, **self._reported, "running": running})
-        self._show(text)
+            running = tuple(self._running.values())
+            shown = replace(self._progress, at=datetime.now(UTC), running=running)
+        self._show(_PROGRESS.dump_json(shown).decode())
 
 
 def show_in(directory: Path, text: str) -> None:
@@ -129,13 +146,12 @@ def forget(directory: Path) -> None:
         (directory / LIVE).unlink(missing_ok=True)
 
 
-def read_live(directory: Path) -> dict[str, Any] | None:
-    """Return the live status of a running session, None without one."""
+def read_live(directory: Path) -> SessionProgress | None:
+    """Return the live status of a running session, None without one, or one of another form."""
     try:
-        found = from_json(read_file(directory / LIVE, _MOST_BYTES))
+        return _PROGRESS.validate_json(read_file(directory / LIVE, _MOST_BYTES))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
 
 
 NotifyCallback = Callable[[str, str], None]

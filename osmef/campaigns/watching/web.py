@@ -214,14 +214,9 @@ def _running(session: SessionRow, now: datetime) -> RunningEntry:
     live = read_live(Path(session.directory)) if session.directory else None
     if live is None:
         return RunningEntry(session, since, "nothing is known of it yet", [])
-    step = str(live.get("step", ""))
-    if live.get("trials"):
-        step += f": {live.get('ended', 0)} of {live['trials']} trials have ended"
-    trials = [
-        (str(one["cell"]), str(one["repetition"]), _rate(one["rate_bps"]))
-        for one in live.get("running", [])
-    ]
-    return RunningEntry(session, since, step, trials)
+    trials = [(one.cell, str(one.repetition), _rate(one.rate_bps)) for one in live.running]
+    counts = f": {live.ended} of {live.trials} trials have ended" if live.trials else ""
+    return RunningEntry(session, since, f"{live.step}{counts}", trials)
 
 
 def _rate(bits_per_second: float | None) -> str:

@@ -41,8 +41,8 @@ class Mark(marks.Mark):
         Runs differ in the ends of their names.
         """
         own = self.at_site(what)
-        room = _NAME_LENGTH - len(PREFIX) - len(f"-{own}")
-        return f"{PREFIX}{_lower(self.run)[-room:].strip('-')}-{own}"
+        length = _NAME_LENGTH - len(PREFIX) - len(f"-{own}")
+        return f"{PREFIX}{_lower(self.run)[-length:].strip('-')}-{own}"
 
 
 def _lower(text: str) -> str:

@@ -79,14 +79,14 @@ def _without_size(request: EndpointRequest) -> EndpointRequest:
 
 def _capacity(settings: LibvirtSettings, count: int) -> Mapping[str, InventoryHost]:
     """Return the inventory with capacity for guests on each libvirt host."""
-    room = {
+    capacity = {
         f"{name}/{number}": InventoryHost(
             ssh=name, kind=EndpointKind.VM, location=DeclaredLocation(host=name)
         )
         for name in settings.hypervisors
         for number in range(count)
     }
-    return {**room, **settings.hosts}
+    return {**capacity, **settings.hosts}
 
 
 def pin(capabilities: str, wanted: Mapping[str, int]) -> dict[str, list[int]] | None:

@@ -425,16 +425,16 @@ def render(readings: Sequence[ShownRun], title: str | None = None) -> str:
 
 def _parts(readings: Sequence[ShownRun]) -> list[RunSection]:
     numbers, rows = _MOST_NUMBERS // len(readings), _MOST_ROWS // len(readings)
-    room = _MOST_FIGURES_BYTES
+    bytes_left = _MOST_FIGURES_BYTES
     parts = []
     for reading in readings:
         summary = reading.summary
         figures = []
-        if room > 0 and reading.number <= _MOST_DRAWN:
+        if bytes_left > 0 and reading.number <= _MOST_DRAWN:
             for drawn in draw_run(reading, whole=len(readings) <= _MOST_WHOLE):
-                room -= len(drawn.svg or "")
-                figures.append(drawn if room > 0 else Drawn(drawn.name, drawn.title, None))
-                if room <= 0:
+                bytes_left -= len(drawn.svg or "")
+                figures.append(drawn if bytes_left > 0 else Drawn(drawn.name, drawn.title, None))
+                if bytes_left <= 0:
                     break
         if summary is None:
             results = trials_table(load(reading.path)).first(rows) if reading.trials else None

@@ -252,7 +252,7 @@ class DaskExecutor:
         self._thread.start()
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many sessions all workers run concurrently."""
         return sum(one.slots for one in list(self._workers.values()))
 
