@@ -13,7 +13,7 @@ from osmef.errors import ProviderError
 from osmef.images.build import BuildRequest, build_image, open_fakeroot
 from osmef.images.bundle import GuestImage, load_bundle
 from osmef.programs import find_program
-from tests.kept import alone, cache
+from tests.cache import alone, cache
 
 _TOOLS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "qemu-img": "qemu-utils"}
 _SOURCES = Path(osmef.images.__file__).parent

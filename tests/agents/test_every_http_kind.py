@@ -9,9 +9,9 @@ from contextlib import ExitStack
 import pytest
 
 from tests.agents import web
-from tests.agents.duet import ending
 from tests.agents.lab import Agent, StartAgent, dial
 from tests.agents.test_every_kind import belongings
+from tests.agents.two_ended_jobs import ending
 
 
 def end_by(agent: Agent, cmd: str, name: str) -> None:

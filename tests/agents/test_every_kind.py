@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.duet import ending
 from tests.agents.lab import Agent, Event, StartAgent, dial, job
+from tests.agents.two_ended_jobs import ending
 
 LONG_S = 600
 SOON_S = 5.0

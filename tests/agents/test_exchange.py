@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.agents.duet import failure, follow, join, keep_quiet, lead, result, take
 from tests.agents.lab import Event, StartAgent, arm, job
+from tests.agents.two_ended_jobs import failure, follow, join, keep_quiet, lead, result, take
 
 MS = 1_000_000
 LONG_S = 60.0

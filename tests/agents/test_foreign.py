@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from osmef.agent.messages import BulkResult, IntervalEvent
-from tests.agents import duet, programs, udp_peer, web
+from tests.agents import programs, two_ended_jobs, udp_peer, web
 from tests.agents.lab import Agent, Event, StartAgent, arm, connect, dial, header, job, succeed, way
 
 
@@ -88,18 +88,18 @@ def test_messages_that_are_checked(
     """Byte order again: what is announced, and what the messages hold."""
     leader, follower = (start_any(), start()) if foreign_leads else (start(), start_any())
     keys = {"max_size": 48, "point_s": 0.001, "min_repetitions": 1, "duration_s": 60}
-    duet.join("sizes", leader, follower, check=True, **keys)
-    points, _ = duet.result(leader)
+    two_ended_jobs.join("sizes", leader, follower, check=True, **keys)
+    points, _ = two_ended_jobs.result(leader)
     assert [point["size"] for point in points][-2:] == [45, 48]
-    duet.result(follower)
+    two_ended_jobs.result(follower)
 
 
 def test_exchanges(start: StartAgent, start_any: StartAgent) -> None:
     asking, answering = start_any(), start()
-    duet.join("exchange", asking, answering, rate_per_s=100)
-    _, asked = duet.result(asking)
+    two_ended_jobs.join("exchange", asking, answering, rate_per_s=100)
+    _, asked = two_ended_jobs.result(asking)
     assert asked["count"] + asked["unsent"] == 30
-    assert asked["count"] == duet.result(answering)[1]["count"]
+    assert asked["count"] == two_ended_jobs.result(answering)[1]["count"]
 
 
 @pytest.mark.parametrize("foreign_sends", [True, False], ids=["it-sends", "it-receives"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from osmef.agent.messages import BulkResult, IntervalEvent
-from tests.agents import duet, programs, web
+from tests.agents import programs, two_ended_jobs, web
 from tests.agents.compiling import WARNINGS, compile_with
 from tests.agents.faulty import FaultyAgent
 from tests.agents.lab import Agent, StartAgent, arm, closed_port, connect, job, succeed, way
@@ -123,9 +123,9 @@ def test_the_other_kinds_need_nothing_newer(
     start_old: StartAgent, kind: str, keys: dict[str, object]
 ) -> None:
     one, other = start_old(), start_old()
-    duet.join(kind, one, other, **keys)
+    two_ended_jobs.join(kind, one, other, **keys)
     for agent in (one, other):
-        assert duet.result(agent)[1]["event"] == "result"
+        assert two_ended_jobs.result(agent)[1]["event"] == "result"
 
 
 def test_pong_ping_and_siege_need_nothing_newer(start_old: StartAgent) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.duet import failure, join, keep_quiet, lead, result, take
 from tests.agents.lab import COOKIE, TIMEOUT_S, Agent, Event, StartAgent, arm, dial, job
+from tests.agents.two_ended_jobs import failure, join, keep_quiet, lead, result, take
 
 MS = 1_000_000
 SIZES: dict[str, object] = {"request_size": 16, "response_size": 16}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents import duet, programs, udp_peer, web
+from tests.agents import programs, two_ended_jobs, udp_peer, web
 from tests.agents.compiling import compile_agent
 from tests.agents.lab import Agent, StartAgent, arm, connect, dial, header, job, succeed
 
@@ -138,13 +138,13 @@ def test_udp_that_arrives_in_any_way(start: StartAgent) -> None:
 def test_exchanges(start: StartAgent) -> None:
     asking, answering = start(), start()
     for keys in ({"request_size": 100_000}, {"rate_per_s": 500, "warmup_s": 0.1}, {"gap_s": 0.01}):
-        duet.join("exchange", asking, answering, connections=8, interval_s=0.02, **keys)
-        assert duet.result(asking)[1]["count"] > 0
-        duet.result(answering)
-    duet.join("exchange", asking, answering, connections=8, duration_s=60)
+        two_ended_jobs.join("exchange", asking, answering, connections=8, interval_s=0.02, **keys)
+        assert two_ended_jobs.result(asking)[1]["count"] > 0
+        two_ended_jobs.result(answering)
+    two_ended_jobs.join("exchange", asking, answering, connections=8, duration_s=60)
     asking.expect("exchanges")
     answering.command("abort", id="job-1")
-    assert duet.failure(asking)["kind"] == "reset"
+    assert two_ended_jobs.failure(asking)["kind"] == "reset"
     leave(asking)
 
 
@@ -155,13 +155,14 @@ def test_exchanges_beside_the_connections(start: StartAgent, protocol: str) -> N
     if protocol == "icmp":  # an echo comes back as it went
         sizes["response_size"] = 100
     for keys in ({}, {"rate_per_s": 500, "warmup_s": 0.1}):
-        duet.join("exchange", asking, answering, connections=4, interval_s=0.02, **sizes, **keys)
-        assert duet.result(asking)[1]["count"] > 0
-        duet.result(answering)
-    duet.join("exchange", asking, answering, connections=4, duration_s=60, **sizes)
+        more = {"connections": 4, "interval_s": 0.02, **sizes, **keys}
+        two_ended_jobs.join("exchange", asking, answering, **more)
+        assert two_ended_jobs.result(asking)[1]["count"] > 0
+        two_ended_jobs.result(answering)
+    two_ended_jobs.join("exchange", asking, answering, connections=4, duration_s=60, **sizes)
     asking.expect("exchanges")
     answering.command("abort", id="job-1")
-    assert duet.failure(asking)["kind"] == "reset"
+    assert two_ended_jobs.failure(asking)["kind"] == "reset"
     leave(asking)
 
 
@@ -176,13 +177,13 @@ def test_sweeps(start: StartAgent, mode: str) -> None:
         "duration_s": 60,
     }
     for check in (True, False):
-        duet.join("sizes", leader, follower, max_size=1_000, check=check, **keys)
-        assert duet.result(leader)[1]["complete"]
-        duet.result(follower)
-    duet.join("sizes", leader, follower, max_size=1_000_000, **{**keys, "point_s": 0.5})
+        two_ended_jobs.join("sizes", leader, follower, max_size=1_000, check=check, **keys)
+        assert two_ended_jobs.result(leader)[1]["complete"]
+        two_ended_jobs.result(follower)
+    two_ended_jobs.join("sizes", leader, follower, max_size=1_000_000, **{**keys, "point_s": 0.5})
     leader.expect("point")
     leader.command("abort", id="job-1")
-    assert duet.failure(follower)["kind"] == "reset"
+    assert two_ended_jobs.failure(follower)["kind"] == "reset"
     leave(follower)
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.agents.duet import failure, follow, join, keep_quiet, lead, result, take
 from tests.agents.lab import Event, StartAgent, arm, job
+from tests.agents.two_ended_jobs import failure, follow, join, keep_quiet, lead, result, take
 
 QUICK = {"duration_s": 60, "point_s": 0.002, "min_repetitions": 1, "min_size": 1, "max_size": 96}
 LONG = {"duration_s": 1000, "point_s": 0.5, "max_size": 1_000_000}

@@ -27,7 +27,7 @@ from tests.aws import gaps
 from tests.aws.api import Api
 from tests.aws.wiring import guest_of, key_of, running, told_of
 from tests.openstack.processes import WITH_US
-from tests.openstack.services.line import ask
+from tests.openstack.services.data_plane_client import ask
 
 T = TypeVar("T")
 

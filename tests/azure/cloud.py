@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.azure.arm import SUBSCRIPTION, Answer, Arm
 from tests.openstack.processes import WITH_US, Processes
-from tests.openstack.services import line
+from tests.openstack.services import data_plane_client
 
 TENANT = "22222222-2222-4222-8222-222222222222"
 SECRET = "of-the-lab"  # noqa: S105 - nobody takes it but the lab
@@ -196,7 +196,7 @@ def with_guests(state: Path) -> Iterator[tuple[Arm, dict[str, str], list[str]]]:
     try:
         processes.wait("fabric", 60.0, fabric.exists)
         lab = Path(f"/proc/{processes.pid('fabric')}/root/run/netns/lab")
-        arm = Arm(lambda request: line.ask(str(fabric), request))
+        arm = Arm(lambda request: data_plane_client.ask(str(fabric), request))
         arm.console = lambda key: (state / "guests" / key / "console").read_text(errors="replace")
         with serve(arm, state, lab) as client:
             yield arm, client, ["nsenter", f"--net={lab}", "--"]

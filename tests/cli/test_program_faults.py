@@ -21,7 +21,7 @@ from osmef.supply.supply import Supplier, default_store, make
 from tests.cli.conftest import Osmef
 from tests.cli.machines import Lab
 from tests.processes import commands
-from tests.supply import elves
+from tests.supply import elf_files
 from tests.supply.made import of_script
 from tests.waiting import until
 
@@ -29,7 +29,7 @@ LeftBehind = Callable[[], list[str]]
 
 MARK = str(10_000_000 + os.getpid())
 """How long everything here sleeps that has to be killed, so that it can be found."""
-FOREIGN = elves.program(machine=62 if platform.machine() == "aarch64" else 183)
+FOREIGN = elf_files.program(machine=62 if platform.machine() == "aarch64" else 183)
 """A program for aarch64, or on such a machine for x86_64 (elf.h)."""
 RATE = {"rate": {"pattern": r"rate (\S+)"}}
 PATH = {"rate": {"json": "end.rate"}}

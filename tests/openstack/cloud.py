@@ -247,7 +247,7 @@ class Cloud:
         apis += [(f"far-{name}", ports[f"far-{name}"], ports[name]) for name in FAR_APIS]
         lab = str(self._lab()) if self.guests else None
         given = {"ip": self.ip, "state": str(self.state), "apis": apis, "lab": lab}
-        self._start("front", *_module("front"), json.dumps(given))
+        self._start("front", *_module("proxy"), json.dumps(given))
         self.processes.wait("front", READY_S, lambda: _listens(self.ip, ports["front-keystone"]))
 
     def _lab(self) -> Path:

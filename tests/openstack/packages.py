@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.kept import alone, cache
+from tests.cache import alone, cache
 from tests.openstack.errors import CloudError
 
 HERE = Path(__file__).parent

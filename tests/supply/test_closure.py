@@ -12,7 +12,7 @@ import pytest
 from osmef.errors import SupplyError
 from osmef.supply.closure import Closure, Tree, cut
 from osmef.supply.program import Program, find_architecture, this_architecture
-from tests.supply.elves import library, program
+from tests.supply.elf_files import library, program
 from tests.supply.made import tree_of
 
 X86 = find_architecture("x86_64")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from osmef.supply.closure import Elf, ElfError, parse, read_elf
 from osmef.supply.program import find_architecture
-from tests.supply.elves import PROGRAM, library, program
+from tests.supply.elf_files import PROGRAM, library, program
 
 AGENTS = Path(__file__).parents[2] / "osmef/agent/bin"
 PROGRAMS = ("sh", "dash", "ls", "cp", "tar", "gzip", "ssh", "git", "gcc", "apt-get")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tests.gce.services import contents, wires
 from tests.gce.services.description import Call, RefusalError, invalid
 from tests.gce.services.faults import Faults
-from tests.openstack.services import line
+from tests.openstack.services import data_plane_client
 
 if TYPE_CHECKING:
     from tests.gce.services.cloud import Cloud
@@ -98,7 +98,7 @@ class Machines:
             told = wires.told(
                 *(cloud.of(name) for name in ("networks", "subnetworks", "firewalls", "instances"))
             )
-            line.ask(self._fabric, {"do": "apply", "told": told})
+            data_plane_client.ask(self._fabric, {"do": "apply", "told": told})
 
     def boot(self, cloud: Cloud, path: str, vm: dict[str, Any]) -> None:
         """Have a VM run. Raises OSError."""
@@ -107,12 +107,12 @@ class Machines:
             stuck = self._faults.stuck(path)
             guest = wires.guest(vm, network, cloud.of("subnetworks"), stuck=stuck)
             self.tell(cloud)
-        line.ask(self._fabric, {"do": "boot", "guest": guest})
+        data_plane_client.ask(self._fabric, {"do": "boot", "guest": guest})
         vm["status"] = "RUNNING"
 
     def end(self, vm: dict[str, Any]) -> None:
         """Switch a VM off. Raises OSError."""
-        line.ask(self._fabric, {"do": "end", "id": wires.key(vm["id"])})
+        data_plane_client.ask(self._fabric, {"do": "end", "id": wires.key(vm["id"])})
 
     def console(self, vm: dict[str, Any]) -> str:
         """Return what a VM wrote on its serial port."""

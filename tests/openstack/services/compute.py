@@ -16,8 +16,8 @@ from typing import Any
 from nova.cmd import compute  # first: it patches the standard library
 from nova.virt import fake
 
-from tests.openstack.services import line
-from tests.openstack.services.wishes import wanted
+from tests.openstack.services import data_plane_client
+from tests.openstack.services.fault_injection import wanted
 from tests.openstack.settings import HOST_SIZE
 
 FABRIC = os.environ.get("LAB_FABRIC")
@@ -39,25 +39,27 @@ class LabDriver(fake.FakeDriverWithoutFakeNodes):
             raise RuntimeError("the test wants this server to fail")
         super().spawn(context, instance, *args, network_info=network_info, **more)
         if FABRIC:
-            line.ask(FABRIC, {"do": "boot", "guest": guest(instance, network_info or [])})
+            data_plane_client.ask(
+                FABRIC, {"do": "boot", "guest": guest(instance, network_info or [])}
+            )
 
     def destroy(self, context: Any, instance: Any, *args: Any, **more: Any) -> None:
         """End the guest."""
         if FABRIC:
-            line.ask(FABRIC, {"do": "end", "id": instance.uuid})
+            data_plane_client.ask(FABRIC, {"do": "end", "id": instance.uuid})
         super().destroy(context, instance, *args, **more)
 
     def power_off(self, instance: Any, *args: Any, **more: Any) -> None:
         """End the guest; its console stays."""
         if FABRIC:
-            line.ask(FABRIC, {"do": "end", "id": instance.uuid})
+            data_plane_client.ask(FABRIC, {"do": "end", "id": instance.uuid})
         super().power_off(instance, *args, **more)
 
     def power_on(self, context: Any, instance: Any, network_info: Any, *args: Any) -> None:
         """Boot anew."""
         super().power_on(context, instance, network_info, *args)
         if FABRIC:
-            line.ask(FABRIC, {"do": "boot", "guest": guest(instance, network_info)})
+            data_plane_client.ask(FABRIC, {"do": "boot", "guest": guest(instance, network_info)})
 
     def get_console_output(self, context: Any, instance: Any) -> str:
         """Return what the guest printed while it booted."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.openstack.services.doors import Answer, Asked
+from tests.openstack.services.api_ports import Answer, Asked
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from tests.openstack.services import line
-from tests.openstack.services.wishes import wanted
+from tests.openstack.services import data_plane_client
+from tests.openstack.services.fault_injection import wanted
 from tests.openstack.settings import HOST_SIZE, HOSTS
 from tests.openstack.small.calls import RefusalError, new_id, now
 from tests.openstack.small.compute import Rooms
@@ -130,7 +130,7 @@ class Machines:
             for port in ports:
                 port["binding:host_id"] = host
             guest = self._guest(server, ports[0])
-        line.ask(self._fabric, {"do": "boot", "guest": guest})
+        data_plane_client.ask(self._fabric, {"do": "boot", "guest": guest})
         with self._lock:
             if server.task != "deleting":
                 server.status, server.task = "ACTIVE", None
@@ -162,7 +162,7 @@ class Machines:
 
     def _take_away(self, server: Server) -> None:
         with server.work:
-            line.ask(self._fabric, {"do": "end", "id": server.id})
+            data_plane_client.ask(self._fabric, {"do": "end", "id": server.id})
             with self._lock:
                 self._network.unplug(server.id)
                 self.servers.pop(server.id, None)

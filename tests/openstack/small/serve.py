@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.openstack.services import line
-from tests.openstack.services.doors import Answer, Asked, Book, doors, doors_too, serve
+from tests.openstack.services import data_plane_client
+from tests.openstack.services.api_ports import Answer, Asked, Book, api_ports, lab_ports, serve
 from tests.openstack.settings import APIS, FAR_APIS, FAR_REGION, REGION, USERS
 from tests.openstack.small.calls import Call, RefusalError, Reply, read, written
 from tests.openstack.small.compute import Compute, Rooms, version_of
@@ -67,7 +67,9 @@ class World:
 
     def tell(self) -> None:
         """Have the data plane be what neutron says."""
-        line.ask(str(self.state / "fabric.sock"), {"do": "apply", "told": told_of(self.tables)})
+        data_plane_client.ask(
+            str(self.state / "fabric.sock"), {"do": "apply", "told": told_of(self.tables)}
+        )
 
     def answer(self, name: str, asked: Asked) -> Answer:
         """Answer a request to an API."""
@@ -105,13 +107,13 @@ def main() -> None:
     world = World(state, password)
     apis = [(name, 0, partial(world.answer, name)) for name in NAMES]
     apis += [(f"far-{name}", 0, partial(world.answer, name)) for name in FAR_APIS]
-    here = doors(ip, apis, Book(state))
+    here = api_ports(ip, apis, Book(state))
     ports = {door.name: door.address[1] for door in here}
     url = {name: f"http://{ip}:{port}" for name, port in ports.items()}
     near = {name: url[name] + APIS[name] for name in NAMES}
     far = {name: url[f"far-{name}"] + APIS[name] for name in FAR_APIS}
     world.furnish({REGION: near, FAR_REGION: far})
-    there = doors_too(here, lab)
+    there = lab_ports(here, lab)
     (state / "ports.new").write_text(json.dumps(ports))
     (state / "ports.new").rename(state / "ports.json")
     serve([*here, *there])

@@ -21,7 +21,7 @@ from neutron_lib.plugins.ml2 import api
 from oslo_log import log
 from sqlalchemy import text
 
-from tests.openstack.services import line
+from tests.openstack.services import data_plane_client
 
 FABRIC = os.environ.get("LAB_FABRIC")
 LOG = log.getLogger(__name__)
@@ -77,7 +77,7 @@ class LabMechanismDriver(api.MechanismDriver):
                 rows = {
                     name: [dict(row) for row in all_.mappings()] for name, all_ in tables.items()
                 }
-            line.ask(str(FABRIC), {"do": "apply", "told": known(rows)})
+            data_plane_client.ask(str(FABRIC), {"do": "apply", "told": known(rows)})
             if wait == WAITS_S[-1]:  # not while the request that changed it holds its row
                 call_active(admin, rows["floating"])
         except Exception:

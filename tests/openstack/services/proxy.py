@@ -1,6 +1,6 @@
 """What clients talk to: a proxy before each API, as a real cloud has one, that keeps a list.
 
-front.py GIVEN: JSON with "ip", "apis", a list of [name, port here, port of the service], "state"
+proxy.py GIVEN: JSON with "ip", "apis", a list of [name, port here, port of the service], "state"
 and "lab", the network namespace in which the same ports answer too, or null.
 """
 
@@ -12,7 +12,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from tests.openstack.services.doors import OWN, Answer, Asked, Book, doors, doors_too, serve
+from tests.openstack.services.api_ports import OWN, Answer, Asked, Book, api_ports, lab_ports, serve
 
 
 def ask(upstream: tuple[str, int], asked: Asked) -> Answer:
@@ -36,8 +36,8 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     ip = given["ip"]
     apis = [(name, port, partial(ask, (ip, upstream))) for name, port, upstream in given["apis"]]
-    here = doors(ip, apis, Book(Path(given["state"])))
-    there = doors_too(here, Path(given["lab"])) if given["lab"] else []
+    here = api_ports(ip, apis, Book(Path(given["state"])))
+    there = lab_ports(here, Path(given["lab"])) if given["lab"] else []
     serve([*here, *there])
 
 

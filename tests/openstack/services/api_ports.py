@@ -74,7 +74,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1
-    server: Door
+    server: ApiPort
 
     def relay(self) -> None:
         """Pass one request on and its answer back."""
@@ -124,7 +124,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
 
-class Door(socketserver.ThreadingTCPServer):
+class ApiPort(socketserver.ThreadingTCPServer):
     """One port of one API."""
 
     allow_reuse_address = True
@@ -140,21 +140,21 @@ class Door(socketserver.ThreadingTCPServer):
         """Pass over clients that went away."""
 
 
-def doors(ip: str, apis: Iterable[tuple[str, int, Ask]], book: Book) -> list[Door]:
+def api_ports(ip: str, apis: Iterable[tuple[str, int, Ask]], book: Book) -> list[ApiPort]:
     """Listen at this address for each API: its name, its port (0 for any), what answers there."""
-    return [Door(name, (ip, port), ask, book) for name, port, ask in apis]
+    return [ApiPort(name, (ip, port), ask, book) for name, port, ask in apis]
 
 
-def doors_too(first: Iterable[Door], lab: Path) -> list[Door]:
+def lab_ports(first: Iterable[ApiPort], lab: Path) -> list[ApiPort]:
     """Listen at the same ports in a network namespace, too."""
 
-    def listen() -> list[Door]:
-        return [Door(door.name, door.address, door.ask, door.book) for door in first]
+    def listen() -> list[ApiPort]:
+        return [ApiPort(door.name, door.address, door.ask, door.book) for door in first]
 
     return inside(lab, listen)
 
 
-def serve(all_: list[Door]) -> None:
+def serve(all_: list[ApiPort]) -> None:
     """Serve until ended."""
     for door in all_[1:]:
         threading.Thread(target=door.serve_forever, daemon=True).start()

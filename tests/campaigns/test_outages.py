@@ -19,7 +19,7 @@ from osmef.providers import sites
 from osmef.results.rundir import RunDirectory
 from tests.campaigns.emulated import EmulatedClouds
 from tests.campaigns.test_conductor import Stage, done
-from tests.engine.rack import Rack
+from tests.engine.sshd_endpoints import Rack
 from tests.small_files import small_files
 
 AWS = (
