@@ -11,7 +11,7 @@ from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.network import source_address
-from osmef.providers.openstack.provider import OpenStackProvider, Provisioning
+from osmef.providers.openstack.provider import OpenStackProvider, Provisioner
 from osmef.providers.openstack.resource_types import TYPES, Maker, Mark, rules_for
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import BootSource, OpenStackSettings
@@ -54,9 +54,9 @@ def with_provider(pairs: int, made: Made) -> None:
     settings = OpenStackSettings.model_validate(
         {"cloud": CLOUD, "boot": boot, "boot_timeout": "1h"}
     )
-    provisioning = Provisioning(settings, context, maker, [tenant], lambda _some: None)
+    provisioner = Provisioner(settings, context, maker, [tenant], lambda _some: None)
     try:
-        provisioning.create_all()
+        provisioner.create_all()
         made()
     finally:
         OpenStackProvider.tear_down(list(maker.made), lambda _resource: None)

@@ -199,8 +199,8 @@ _OF_A_ZONE = {"instance", "network-interface", "dedicated-host"}
 
 
 @dataclass
-class Provisioning(provisioning.Provisioning[Account, TenantNet, Instance]):
-    """Provisioning of one run. Every method raises ProviderError."""
+class Provisioner(provisioning.Provisioner[Account, TenantNet, Instance]):
+    """Creates the resources of one run, in order. Every method raises ProviderError."""
 
     _offers: dict[str, Offers[FlavorInfo, Image]] = field(default_factory=dict)
     """By the tenant's slot."""
@@ -304,7 +304,7 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
     rules = placement
     access_model = AwsAccess
     types = TYPES
-    provisioning_type = Provisioning
+    provisioner_type = Provisioner
     opener = Account
 
     def check(

@@ -311,8 +311,8 @@ Numbered = tuple[int, EndpointRequest]
 
 
 @dataclass
-class Provisioning(provisioning.Provisioning[Subscription, TenantNet, Vm]):
-    """Provisioning of one run. Every method raises ProviderError."""
+class Provisioner(provisioning.Provisioner[Subscription, TenantNet, Vm]):
+    """Creates the resources of one run, in order. Every method raises ProviderError."""
 
     _placements: dict[str, VmPlacement] = field(default_factory=dict)
     """By the name of the request."""
@@ -432,7 +432,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
     rules = placement
     access_model = AzureAccess
     types = TYPES
-    provisioning_type = Provisioning
+    provisioner_type = Provisioner
     opener = Subscription
     usual_waits = USUAL
     account_is = accounts_by = "subscription"

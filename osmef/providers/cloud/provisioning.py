@@ -95,8 +95,8 @@ def host_key_for(host_keys: HostKeySource, request: EndpointRequest) -> KeyPair 
 
 
 @dataclass
-class Provisioning(ABC, Generic[A, S, V]):
-    """Provisioning of one run. Every method raises ProviderError.
+class Provisioner(ABC, Generic[A, S, V]):
+    """Creates the resources of one run, in order. Every method raises ProviderError.
 
     ``remove`` destroys some of what was made, and notes it.
     """

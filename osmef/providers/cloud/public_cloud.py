@@ -22,7 +22,7 @@ from osmef.providers.base import (
 )
 from osmef.providers.cloud import resource_types, teardown
 from osmef.providers.cloud.account import CloudWaits
-from osmef.providers.cloud.provisioning import Provisioning, V
+from osmef.providers.cloud.provisioning import Provisioner, V
 from osmef.providers.cloud.resource_types import A, M, Maker, Types
 from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
 from osmef.providers.marks import Mark
@@ -155,7 +155,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
 
     rules: PlacementRules
     mark_type: ClassVar[type[Mark]] = Mark
-    provisioning_type: ClassVar[type[Provisioning[Any, Any, Any]]]
+    provisioner_type: ClassVar[type[Provisioner[Any, Any, Any]]]
     account_is: ClassVar[str] = "account"
     """The cloud's noun for a tenant's account, such as project."""
     accounts_by: ClassVar[str] = "account"
@@ -167,7 +167,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         self._settings = settings
         self._waits = waits or self.usual_waits
         self._tenants: list[Tenant[A]] = []
-        self._provisioning: Provisioning[A, Any, V] | None = None
+        self._provisioner: Provisioner[A, Any, V] | None = None
 
     @abstractmethod
     def access_to(self, named: str | None) -> Access:
@@ -178,11 +178,11 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         account: A = self.opener(self.access_to(named), self._waits, check)
         return account
 
-    def provisioning(
+    def provisioner(
         self, context: RunContext, maker: Maker[A, M], tenants: Sequence[Tenant[A]]
-    ) -> Provisioning[A, Any, V]:
+    ) -> Provisioner[A, Any, V]:
         """Return the builder of a run, which has created nothing yet."""
-        return self.provisioning_type(self._settings, context, maker, tenants, self.remove)
+        return self.provisioner_type(self._settings, context, maker, tenants, self.remove)
 
     def problems_of(self, cell: Cell) -> Iterator[Problem]:
         """Yield what is not supported for any cell, also of a single end."""
@@ -216,13 +216,13 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         """Log into the accounts of the tenants, one for each slot. Raises ProviderError."""
         return open_tenants(slots, self._settings.tenants, lambda named: self.log_in(named, check))
 
-    def begin(self, context: RunContext) -> Provisioning[A, Any, V]:
+    def begin(self, context: RunContext) -> Provisioner[A, Any, V]:
         """Log in, and return the builder of a run. Raises ProviderError."""
         mark: Any = self.mark_type.of(context)
         self._maker = Maker(mark, context.ledger, self.types)
         self._tenants = self.tenants_of(slots_of(context.requests), context.check)
-        self._provisioning = self.provisioning(context, self._maker, self._tenants)
-        return self._provisioning
+        self._provisioner = self.provisioner(context, self._maker, self._tenants)
+        return self._provisioner
 
     def create(self, context: RunContext) -> list[Endpoint]:
         """Create networks and VMs, and wait for SSH. Raises ProviderError."""
@@ -245,15 +245,15 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
 
     def close(self) -> None:
         """Destroy all that was made; may be called again. Raises ProviderError."""
-        if self._provisioning is not None:
-            self._provisioning.end()
+        if self._provisioner is not None:
+            self._provisioner.end()
         super().close()
 
-    def provisioned(self) -> Provisioning[A, Any, V]:
+    def provisioned(self) -> Provisioner[A, Any, V]:
         """Return the builder. Raises ProviderError before anything was created."""
-        if self._provisioning is None:
+        if self._provisioner is None:
             raise nothing_made(self.kind)
-        return self._provisioning
+        return self._provisioner
 
     def replace(self, endpoint: Endpoint, context: RunContext) -> Endpoint:  # noqa: ARG002
         """Recreate a VM; the old one is destroyed once the new one runs. Raises ProviderError."""

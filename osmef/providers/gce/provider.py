@@ -299,8 +299,8 @@ def _lacks(where: str, types: Sequence[WantedFlavor]) -> NotFoundError:
 
 
 @dataclass
-class Provisioning(provisioning.Provisioning[Project, TenantNet, Vm]):
-    """Provisioning of one run. Every step raises ProviderError."""
+class Provisioner(provisioning.Provisioner[Project, TenantNet, Vm]):
+    """Creates the resources of one run, in order. Every step raises ProviderError."""
 
     at_once: int = AT_ONCE
     plan: ZoneOffers = field(default_factory=ZoneOffers)
@@ -403,7 +403,7 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
     rules = placement
     access_model = GceAccess
     types = TYPES
-    provisioning_type = Provisioning
+    provisioner_type = Provisioner
     mark_type = Mark
     opener = Project
     at_once = AT_ONCE

@@ -35,7 +35,7 @@ from osmef.providers.libvirt.connection import (
 )
 from osmef.providers.libvirt.guest import check_emulator, find_guest
 from osmef.providers.libvirt.networks import find_networks, seen_from
-from osmef.providers.libvirt.provision import Provisioning, architecture_of, need_of, ram_bytes_of
+from osmef.providers.libvirt.provision import Provisioner, architecture_of, need_of, ram_bytes_of
 from osmef.providers.libvirt.storage import find_image, find_iso_tool, remove_pool
 from osmef.providers.marks import unread_line
 from osmef.providers.parallel import side_by_side
@@ -310,10 +310,10 @@ class LibvirtProvider(Provider):
                 host.check = context.check
             self._maker = Maker(Mark.of(context), context.ledger)
             machines = [endpoint.data_address for endpoint in made.values()]
-            provisioning = Provisioning(
+            provisioner = Provisioner(
                 *(self._settings, context, self._maker, self._hosts, image, self._placed, machines)
             )
-            made |= {endpoint.name: endpoint for endpoint in provisioning.make(guests)}
+            made |= {endpoint.name: endpoint for endpoint in provisioner.make(guests)}
         return [made[request.name] for request in context.requests]
 
     def _of_inventory(

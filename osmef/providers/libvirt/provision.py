@@ -205,7 +205,7 @@ _SHARED = "the guests of this run on {host} share its CPUs, which are fewer than
 
 
 @dataclass
-class Provisioning:
+class Provisioner:
     """The guests of a run during provisioning; ``placed`` has the host of each."""
 
     settings: LibvirtSettings

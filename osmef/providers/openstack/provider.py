@@ -159,15 +159,15 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         made = {endpoint.name: endpoint for endpoint in (*self._hosts.made, *vms)}
         return [made[request.name] for request in context.requests]
 
-    def provisioning(
+    def provisioner(
         self, context: RunContext, maker: Maker, tenants: Sequence[Tenant[Cloud]]
-    ) -> Provisioning:
+    ) -> Provisioner:
         """Return the builder of a run's servers, with physical hosts locked."""
         hosts, fixed = self._hosts.create(context), self._hosts.names(context.requests)
         ours = replace(
             context, requests=[one for one in context.requests if one.tenant is not None]
         )
-        return Provisioning(
+        return Provisioner(
             self._settings, ours, maker, tenants, self.remove, hosts=hosts, fixed=fixed
         )
 
@@ -193,7 +193,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
         """Open the data ports of servers to peers elsewhere. Raises ProviderError."""
-        if self._provisioning is not None:  # else there are physical hosts alone
+        if self._provisioner is not None:  # else there are physical hosts alone
             super().admit(endpoints, peers)
 
     def accounts(self) -> Iterable[Cloud]:
@@ -242,8 +242,8 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
 
 
 @dataclass
-class Provisioning(provisioning.Provisioning[Cloud, TenantNet, Server]):
-    """Provisioning of one run's servers. Every method raises ProviderError."""
+class Provisioner(provisioning.Provisioner[Cloud, TenantNet, Server]):
+    """Creates the servers of one run. Every method raises ProviderError."""
 
     vm_is: ClassVar[str] = "server"
 

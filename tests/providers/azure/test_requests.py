@@ -12,7 +12,7 @@ from azure.mgmt.compute import models as compute_models
 from azure.mgmt.network import models as network_models
 
 from osmef.providers.azure.access import USUAL, Subscription
-from osmef.providers.azure.provider import AzureProvider, Provisioning, read_place
+from osmef.providers.azure.provider import AzureProvider, Provisioner, read_place
 from osmef.providers.azure.resource_types import schedule_body
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import DATA_PORTS
@@ -97,7 +97,7 @@ def test_a_vm_that_is_needed_for_days_is_ended_a_day_after_its_controller_is_los
     provider.begin(context).create_all()
     assert scheduled(api) in times_of_day(now + 23 * HOUR_S)
     provisioned = provider.provisioned()
-    assert isinstance(provisioned, Provisioning)
+    assert isinstance(provisioned, Provisioner)
     provisioned.schedules.renew(now + 13 * HOUR_S)
     assert scheduled(api) in times_of_day(now + 36 * HOUR_S)
     provisioned.schedules.renew(now + 20 * HOUR_S)  # and never after the deadline
@@ -223,13 +223,13 @@ def test_other_clouds_are_admitted_only_by_the_tenant_they_connect_to(api: Api) 
 
 def test_the_address_of_a_deleted_vm_is_removed_from_the_rules(api: Api) -> None:
     provider, (old, other) = api.make(vm("a"), vm("b", tenant="tenant-2"))
-    provisioning = provider.provisioned()
-    (new,) = provisioning.create_vms([old.spec.request])
+    provisioner = provider.provisioned()
+    (new,) = provisioner.create_vms([old.spec.request])
     both = {f"{old.public}/32", f"{new.public}/32"}
     assert both & set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"]) == {f"{old.public}/32"}
-    gone = {*provisioning.names_of(old)}
+    gone = {*provisioner.names_of(old)}
     provider.remove([one for one in provider.made() if one[0].name in gone])
-    provisioning.register([new])
+    provisioner.register([new])
     assert both & set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"]) == {f"{new.public}/32"}
     assert new.spec.placement == old.spec.placement
     assert other.public not in {old.public, new.public}

@@ -27,7 +27,7 @@ from osmef.providers.cloud.lookup import (
     smallest,
 )
 from osmef.providers.cloud.placement import first_with_capacity, host_numbers
-from osmef.providers.cloud.provisioning import Provisioning, Vm, VmSpec
+from osmef.providers.cloud.provisioning import Provisioner, Vm, VmSpec
 from osmef.providers.cloud.ssh_access import BootingGuest
 from osmef.providers.cloud.tenants import Tenant, TenantNet, block_of, open_tenants
 from osmef.remote.login import KeyPair
@@ -82,7 +82,7 @@ class Here(Vm[VmSpec[TenantNet[Cloud]]]):
 
 
 @dataclass
-class Made(Provisioning[Cloud, TenantNet[Cloud], Here]):
+class Made(Provisioner[Cloud, TenantNet[Cloud], Here]):
     """VMs that are there at once; ``rules`` is what each tenant's network lets in."""
 
     rules: dict[str, set[str]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.openstack.lookup import FlavorInfo, Names, ResolvedBootSource, needs_floating
 from osmef.providers.openstack.network import TenantNet
 from osmef.providers.openstack.placement import VmPlacement
-from osmef.providers.openstack.provider import Provisioning
+from osmef.providers.openstack.provider import Provisioner
 from osmef.providers.openstack.resource_types import TYPES, Maker, Mark
 from osmef.providers.openstack.servers import Server, ServerSpec
 from osmef.remote.login import KeyPair
@@ -62,11 +62,11 @@ def test_security_groups_of_the_settings_get_no_rules_and_need_no_route() -> Non
     net = TenantNet(Tenant("tenant-1", 1, "one", account), names, "net", None, None, "key")
     key, ledger = KeyPair.generate("lab"), MemoryLedger()
     context = RunContext("lab-1", [request], key, ledger, 0)
-    provisioning = Provisioning(
+    provisioner = Provisioner(
         settings, context, Maker(Mark.of(context), ledger, TYPES), [], lambda _some: None
     )
     flavor = FlavorInfo("small", 1, 512, 1, "1")
     wanted = ServerSpec(request, "osmef-a", net, key, None, flavor, VmPlacement())
-    provisioning.nets = {"tenant-1": net}
-    provisioning.register([Server(wanted, "s1", "not an address", "not an address")])
-    assert provisioning.sources(net) == set()
+    provisioner.nets = {"tenant-1": net}
+    provisioner.register([Server(wanted, "s1", "not an address", "not an address")])
+    assert provisioner.sources(net) == set()
