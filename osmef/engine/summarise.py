@@ -214,7 +214,7 @@ def _left_out(plan: Plan) -> list[str]:
     return [f"not measured, because the campaign knows them well enough: {keys}"] if keys else []
 
 
-def _anew(history: History) -> list[str]:
+def _recreated(history: History) -> list[str]:
     """Report why pooled VMs were recreated for the run."""
     reasons = [one.why for one in history.all(Recreated)]
     return [f"its VMs were recreated, not kept: {why}" for why in dict.fromkeys(reasons)]
@@ -272,7 +272,7 @@ def _run_info(
             *_left_out(plan),
             *added(history),
             *_not_replaced(history),
-            *_anew(history),
+            *_recreated(history),
             *found,
         ],
         vm_hours=cost.vm_hours,

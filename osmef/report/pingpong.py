@@ -66,7 +66,7 @@ class Messages:
 
 
 ALL = Messages()
-"""Medians of all, with points and bands as far as they can be told apart."""
+"""Medians of all, with points and bands as far as they can be distinguished."""
 
 
 @dataclass(frozen=True)

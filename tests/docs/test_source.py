@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -14,8 +15,6 @@ RIDDLES = re.compile(
     r"|what (?:becomes|became) of|[Tt]ells? (?:whether|that|of)|told|untold|anybody)\b"
 )
 """Words in the place of a term: retry, lease, orphan, recreate, unknown, return, report."""
-
-Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def sources() -> list[Path]:
@@ -28,16 +27,60 @@ def nodes(path: Path) -> list[ast.AST]:
 
 
 def docstrings(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the place of each docstring, and its text."""
+    """Yield the place of each docstring, also of an attribute, and its text."""
     for node in nodes(path):
-        if isinstance(node, Documented) and (text := ast.get_docstring(node)):
-            yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value.value
+
+
+def comments(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the place of each comment of a module of Python, and its text."""
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type == tokenize.COMMENT:
+                yield f"{path.relative_to(ROOT)}:{token.start[0]}", token.string
+
+
+def c_comments(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the place of each comment of a source in C, and its text."""
+    text = path.read_text(encoding="utf-8")
+    for found in re.finditer(r"/\*.*?\*/|//[^\n]*", text, re.DOTALL):
+        yield f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, found.start()) + 1}", found[0]
+
+
+def obscure(texts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the places of obscure words, and these."""
+    return [(place, found[0]) for place, text in texts if (found := RIDDLES.search(text))]
 
 
 def test_no_docstring_has_obscure_wording() -> None:
     texts = [one for path in sources() for one in docstrings(path)]
-    assert len(texts) > 4000
-    assert [(place, found[0]) for place, text in texts if (found := RIDDLES.search(text))] == []
+    assert len(texts) > 5000
+    assert obscure(texts) == []
+
+
+def test_no_comment_has_obscure_wording() -> None:
+    python = [one for path in sources() for one in comments(path)]
+    agents = sorted((ROOT / "agents" / "osmef-agent").glob("*.[ch]"))
+    c = [one for path in agents for one in c_comments(path)]
+    assert len(python) > 500
+    assert len(c) > 500
+    assert obscure([*python, *c]) == []
+
+
+def test_no_test_has_an_obscure_name() -> None:
+    names = [
+        (str(path.relative_to(ROOT)), node.name.replace("_", " "))
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in nodes(path)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert len(names) > 3500
+    assert obscure(names) == []
 
 
 def test_obscure_wording_is_found() -> None:

@@ -460,7 +460,7 @@ def _fixed_ticks(axis: Axis) -> dict[float, str]:
 
 _MOST_BYTES = 2_000_000
 _MOST_CELLS = 300  # a figure of more shows nothing, and takes minutes
-_FEW_CELLS = 12  # of which single trials and intervals can be told apart
+_FEW_CELLS = 12  # of which single trials and intervals can be distinguished
 _FEWEST = 6  # trials of a cell of which the distribution says more than their median
 _MOST_TRIALS = 2000  # each of which is read as a whole for its pairs
 _MOST_INTERVALS_BYTES = 24_000_000  # a million rows, which take some seconds
