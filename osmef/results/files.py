@@ -21,9 +21,9 @@ from osmef.errors import InputError, StorageError
 from osmef.named_file import UnfitFileError, open_file
 
 _CURES = {
-    errno.ENOSPC: "free some space on that disk, then `osmef resume` the run",
-    errno.EDQUOT: "free some space within your quota, then `osmef resume` the run",
-    errno.EFBIG: "raise the limit of the file size (ulimit -f), then `osmef resume` the run",
+    errno.ENOSPC: "free some space on that disk",
+    errno.EDQUOT: "free some space within your quota",
+    errno.EFBIG: "raise the limit of the file size (ulimit -f)",
     errno.EACCES: "choose a directory that you may write to with --out",
     errno.EPERM: "choose a directory that you may write to with --out",
     errno.EROFS: "choose a directory that you may write to with --out",

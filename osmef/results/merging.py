@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from osmef.errors import InputError, StorageError
 
-_CURE = "free some memory, then `osmef resume` the run: what was measured is kept"
+_CURE = "free some memory: what was measured is kept"
 # It imports from where the controller does, and nowhere else. Arrow does without NumPy, which
 # takes longer to load than Arrow itself, and without what pickles functions.
 _PROGRAM = """\

@@ -18,6 +18,7 @@ from tests.journals import read_notes
 from tests.memory.agent import Fault
 from tests.memory.cloud import World, memory_world
 from tests.memory.lab import Lab
+from tests.small_files import small_files
 
 SENDER, RECEIVER = "sender-h1-t1", "receiver-h2-t1"
 PAIR = """
@@ -45,6 +46,17 @@ def nothing_is_left(lab: Lab) -> None:
 
 def statuses(lab: Lab) -> list[str]:
     return [str(trial.status) for trial in lab.trials]
+
+
+def test_a_run_on_a_full_disk_names_once_how_to_resume_it(lab: Lab) -> None:
+    with small_files(4000):
+        code, said = lab.osmef_run(PAIR)
+    assert code == 4, said
+    assert lab.directory is not None
+    resume = f"osmef resume {lab.directory.path} goes on with the run"
+    assert f"cure: raise the limit of the file size (ulimit -f); {resume}" in said
+    assert lab.command("resume", str(lab.directory.path), "--no-figures")[0] == 0
+    assert statuses(lab) == ["ok"] * 3
 
 
 # --- agents

@@ -11,6 +11,7 @@ import pytest
 
 from osmef.campaigns.watching.monitoring import LIVE, read_live, show_in
 from osmef.errors import InputError, StorageError
+from osmef.results.files import write_atomically
 from osmef.results.frame import load
 from osmef.results.observations import Request
 from osmef.results.rundir import RunDirectory
@@ -53,6 +54,13 @@ def test_a_run_that_cannot_begin_leaves_no_directory(tmp_path: Path) -> None:
     with small_files(4000), pytest.raises(StorageError, match="File too large"):
         RunDirectory.create(tmp_path, "x", "#" * 5000, ".yaml")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_cure_of_a_full_disk_names_no_run_to_resume(tmp_path: Path) -> None:
+    """Commands without a run write files, too."""
+    with small_files(4000), pytest.raises(StorageError, match="File too large") as caught:
+        write_atomically(tmp_path / "page.html", b"#" * 5000)
+    assert caught.value.cure == "raise the limit of the file size (ulimit -f)"
 
 
 def test_no_link_in_a_run_directory_is_written_through(
@@ -245,7 +253,7 @@ def test_a_full_disk_keeps_every_trial_that_was_acknowledged(
     )
     error, cure, state = done.stdout.splitlines()
     assert error.endswith("trials.jsonl: can't append to: No space left on device")
-    assert "free some space" in cure
+    assert cure == "  cure: free some space on that disk"
     acknowledged, found, warnings = state.split(maxsplit=2)
     assert int(acknowledged) > 5
     assert found == acknowledged
