@@ -31,6 +31,11 @@ _CURES = {
     errno.EINVAL: "name a file; without an option for it most commands write to standard output",
     errno.ENOENT: "is the path right, and does the run directory still exist?",
 }
+_FOR_READING = dict.fromkeys(
+    (errno.EACCES, errno.EPERM), "check the permissions: can you read it as this user?"
+)
+_READING = ("read", "look at", "look into", "look for")
+"""Actions of ``storage`` that write nothing."""
 _DEFAULT_CURE = "look at the disk and the permissions of that directory"
 CURE = "give a run directory, or its summary.json or trials.jsonl as OSMeF wrote them"
 LONGEST = 256 * 1024**2
@@ -74,7 +79,8 @@ def storage(action: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        cure = _CURES.get(error.errno or 0, _DEFAULT_CURE)
+        cures = _CURES | _FOR_READING if action in _READING else _CURES
+        cure = cures.get(error.errno or 0, _DEFAULT_CURE)
         if isinstance(error, UnfitFileError):
             cure = error.cure
         why = error.strerror or str(error)

@@ -34,6 +34,13 @@ class Ended:
         return json.loads(self.out)
 
 
+def obeying_permissions() -> tuple[str, ...]:
+    """Return the prefix of a command to which permissions apply, also where the tests are root."""
+    if os.geteuid() != 0:
+        return ()
+    return ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+
+
 AnyCommand = subprocess.Popen[str] | Command
 
 

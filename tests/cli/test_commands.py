@@ -15,7 +15,7 @@ from typer.main import get_group
 
 from osmef.cli.completion import complete_run
 from osmef.cli.main import make_app
-from tests.cli.conftest import ROOT, Osmef
+from tests.cli.conftest import ROOT, Osmef, obeying_permissions
 
 SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
 COMMANDS = (
@@ -286,6 +286,17 @@ def test_a_scenario_that_is_no_regular_file_is_rejected(osmef: Osmef, command: s
     assert ended.code == 2
     assert "endless.yaml: can't be read: it is a named pipe" in ended.err
     assert "cure: name a regular file" in ended.err
+
+
+def test_the_cure_of_an_unreadable_run_is_to_check_its_permissions(osmef: Osmef) -> None:
+    run = osmef.directory / "results" / "udp-1"
+    run.mkdir(parents=True)
+    (run / "lock").touch()
+    (run / "summary.json").touch(mode=0)
+    ended = osmef("show", "latest", prefix=obeying_permissions())
+    assert ended.code == 4
+    assert "results/udp-1/summary.json: can't read: Permission denied" in ended.err
+    assert "cure: check the permissions: can you read it as this user?" in ended.err
 
 
 def test_the_schemas_are_json_schemas(osmef: Osmef) -> None:
