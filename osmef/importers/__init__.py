@@ -26,7 +26,7 @@ from osmef.importers import (
     shaker,
 )
 from osmef.importers.record import Oddity, Parsed, Record, Text, read_texts
-from osmef.importers.write import Origin, in_cells, most_ends, write_run
+from osmef.importers.write import Origin, in_cells, most_ends, removed_on_failure, write_run
 from osmef.results.measure import Measure, together
 from osmef.results.rundir import RunDirectory
 from osmef.workloads import siege as sieges
@@ -96,7 +96,8 @@ def import_files(  # noqa: PLR0913 - three have defaults
     cloud if the file does not have it; ``pool_ends`` merges outputs of the same settings from all
     machines into one cell. The files are kept in ``source/`` of the run directory. Unreadable parts
     are oddities: those of a file are in the summary of each of its runs, and those of a file
-    without a trial in all. Raises InputError when nothing can be read, StorageError.
+    without a trial in all. Raises InputError when nothing can be read, StorageError; no run stays
+    then.
     """
     found = _Records(kind, name, provider)
     for text in read_texts(files):
@@ -107,17 +108,19 @@ def import_files(  # noqa: PLR0913 - three have defaults
         cure = f"is this a result of the kind {kind}?"
         raise InputError(first.what, where=first.where, cure=cure)
     known = list(together(found.measures).values())
-    runs, notes = [], []
-    for (scenario, cloud), origins in found.by_run.items():
-        odd = [*found.odd_of_run[scenario, cloud], *found.odd_of_no_run]
-        placed = in_cells(origins, pool_ends=pool_ends)
-        runs.append(write_run(out, scenario, kind, cloud, placed, odd, known))
-        pairs = most_ends(origin.record for origin in origins)
-        if pairs > 1 and not pool_ends:
-            notes.append(
-                f"{scenario} has up to {pairs} pairs of machines of the same settings, each a cell"
-                " of its own: --pool-ends takes them as one"
-            )
+    runs: list[RunDirectory] = []
+    notes = []
+    with removed_on_failure(runs):
+        for (scenario, cloud), origins in found.by_run.items():
+            odd = [*found.odd_of_run[scenario, cloud], *found.odd_of_no_run]
+            placed = in_cells(origins, pool_ends=pool_ends)
+            runs.append(write_run(out, scenario, kind, cloud, placed, odd, known))
+            pairs = most_ends(origin.record for origin in origins)
+            if pairs > 1 and not pool_ends:
+                notes.append(
+                    f"{scenario} has up to {pairs} pairs of machines of the same settings, each a"
+                    " cell of its own: --pool-ends takes them as one"
+                )
     trials = sum(map(len, found.by_run.values()))
     return Imported(runs, found.files, trials, found.oddities, notes)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import platform
 import re
+import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
@@ -38,12 +40,13 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
     oddities: Sequence[Oddity],
     measures: Sequence[Measure],
 ) -> RunDirectory:
-    """Write a run directory of records, ``in_cells``, under ``out``. Raises StorageError.
+    """Write a run directory of records, ``in_cells``, under ``out``.
 
-    It gets those of ``measures`` for which it has values.
+    It gets those of ``measures`` for which it has values. Raises StorageError; nothing of it stays
+    then.
     """
     run = RunDirectory.create(out, slug(name), None, "")
-    with run:
+    with removed_on_failure([run]), run:
         kept = _keep(run, origins)
         repetitions: dict[str, int] = defaultdict(int)
         trials = []
@@ -58,6 +61,17 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
         run.finish()
         run.write_summary(_summary(run, name, provider, trials, origins, oddities, measures))
     return run
+
+
+@contextmanager
+def removed_on_failure(runs: Sequence[RunDirectory]) -> Iterator[None]:
+    """Remove the directories of these runs, also of those added meanwhile, after any failure."""
+    try:
+        yield
+    except BaseException:
+        for run in runs:
+            shutil.rmtree(run.path, ignore_errors=True)  # they are ours, and just made
+        raise
 
 
 def slug(name: str) -> str:

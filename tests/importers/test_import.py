@@ -13,6 +13,7 @@ from osmef.importers import KINDS, import_files
 from osmef.results.frame import measures_of
 from tests.importers.samples import DATA, kind_of
 from tests.invoked import invoke
+from tests.small_files import small_files
 
 
 def _osmef(*words: str | Path) -> tuple[int, str]:
@@ -70,6 +71,22 @@ def test_an_archive_of_scenarios_gives_a_run_each(tmp_path: Path) -> None:
     rows = osmef.load_intervals(tmp_path / "out")
     assert len(rows) == 4 * 2 * 5
     assert rows["cell"].unique().tolist() == ["connections=5"]
+
+
+def test_an_import_on_a_full_disk_leaves_no_run(tmp_path: Path) -> None:
+    """The first run fits, the second does not."""
+    original = (DATA / "osmef2013.json").read_text()
+    for scenario, room in (("first", 0), ("second", 100_000)):
+        (tmp_path / "in" / scenario).mkdir(parents=True)
+        (tmp_path / "in" / scenario / "1_BTC.json").write_text(original + " " * room)
+    results = tmp_path / "results"
+    words = ("import", "osmef2013", tmp_path / "in", "--out", results, "--no-figures")
+    with small_files(60_000):
+        code, output = _osmef(*words)
+    assert (code, "1_BTC.json: can't write: File too large" in output) == (4, True), output
+    assert list(results.iterdir()) == []
+    code, output = _osmef(*words)
+    assert (code, len(list(results.iterdir()))) == (0, 2), output
 
 
 def test_a_file_of_2013_under_two_names_counts_once(tmp_path: Path) -> None:
