@@ -9,6 +9,7 @@ such as ``osmef.report.throughput.btc_connections``.
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -27,7 +28,7 @@ from osmef.report.machines import price, similarity, topology
 from osmef.report.options import FigureKind, Look
 from osmef.report.pingpong import Messages
 from osmef.report.spread import cov, ecdf, sessions
-from osmef.report.style import save
+from osmef.report.style import TooManyError, save
 from osmef.report.throughput import (
     btc_connections,
     btc_distance,
@@ -40,6 +41,7 @@ from osmef.report.throughput import (
     udp_loss,
 )
 from osmef.report.time_series import bucket, course, intervals
+from osmef.results.frame import swept_of
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,21 @@ def figure(
 
 def draw(kind: FigureKind, data: Data, wanted: FigureOptions) -> Figure:
     """Draw a kind of figure from lazily read frames. Raises InputError."""
-    return KINDS[kind].draw(data, _of_scenario(wanted, data))
+    try:
+        return KINDS[kind].draw(data, _of_scenario(wanted, data))
+    except TooManyError as error:
+        if (example := _choice(data.trials)) is None:
+            raise
+        raise TooManyError(error.message, example) from error
+
+
+def _choice(trials: pd.DataFrame) -> str | None:
+    """Return a choice of some trials, as for ``--where``; None where all have the same values."""
+    for name in (*swept_of(trials), "run"):
+        values = trials[name].astype("string").dropna().unique()
+        if len(values) > 1:
+            return shlex.quote(f"{name}={values[0]}")
+    return None
 
 
 def _of_scenario(wanted: FigureOptions, data: Data) -> FigureOptions:

@@ -148,13 +148,17 @@ def stroke(number: int) -> Stroke:
     )
 
 
+class TooManyError(NothingToDrawError):
+    """A figure can't hold so many series, panels or bars; ``example`` is a choice of some."""
+
+    def __init__(self, message: str, example: str = "COLUMN=VALUE") -> None:
+        super().__init__(message, cure=f"choose some, such as with --where {example}")
+
+
 def limit(count: int, what: str, most: int = len(COLOURS) * len(DASHES)) -> None:
-    """Raise NothingToDrawError for too many series, panels or bars."""
+    """Raise TooManyError for too many series, panels or bars."""
     if count > most:
-        raise NothingToDrawError(
-            f"{count} {what} are too many for one figure, which holds {most}",
-            cure="choose some, such as with --where connections=1,10",
-        )
+        raise TooManyError(f"{count} {what} are too many for one figure, which holds {most}")
 
 
 def patch(number: int) -> dict[str, Any]:

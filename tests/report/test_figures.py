@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -87,6 +88,31 @@ def test_the_trials_can_be_chosen(pingpong_run: Path) -> None:
         _ = Data(pingpong_run, where={"size": ["4"]}).trials
     with pytest.raises(InputError, match=r"no trial of .* is left"):
         _ = Data(pingpong_run, where={"connections": ["5"]}).trials
+
+
+def test_the_cure_of_too_many_series_is_a_choice_by_a_swept_value(
+    make_cell: Callable[..., CellInfo], make_summary: Callable[..., Summary], tmp_path: Path
+) -> None:
+    rates = [f"{n} Mbit/s" for n in range(1, 30)]
+    cells = [make_cell(workload="pingpong", metrics={}, values={"rate": rate}) for rate in rates]
+    run = write_run(tmp_path, make_summary(*cells), [[request(10, 1.0)]] * 29)
+    with pytest.raises(NothingToDrawError, match="29 series are too many") as caught:
+        figure("pingpong-transfer", run)
+    cure = str(caught.value.cure)
+    assert cure == "choose some, such as with --where 'rate=1 Mbit/s'"
+    (name, value) = shlex.split(cure)[-1].split("=")
+    assert figure("pingpong-transfer", run, where={name: [value]})
+
+
+def test_the_cure_of_too_many_runs_is_a_choice_by_run(
+    make_cell: Callable[..., CellInfo], make_summary: Callable[..., Summary], tmp_path: Path
+) -> None:
+    summary = make_summary(make_cell(workload="pingpong", metrics={}))
+    runs = [write_run(tmp_path, summary, [[request(10, 1.0)]]) for _ in range(29)]
+    with pytest.raises(NothingToDrawError, match="29 series are too many") as caught:
+        figure("pingpong-transfer", *runs)
+    choices = {f"choose some, such as with --where run={run.name}" for run in runs}
+    assert caught.value.cure in choices
 
 
 def test_a_damaged_file_is_not_taken_for_missing_data(pingpong_run: Path) -> None:
