@@ -61,7 +61,7 @@ def load_text(text: str, path: Path, overrides: Mapping[str, str] | None = None)
     tree, wrong = with_inventories(tree, path.parent)
     tree, wrong_classes = with_classes(tree)
     values = with_arguments(tree)
-    sweep = read_sweep(values.get(("sweep",)))
+    sweep = read_sweep(values)
     cells, more, uncounted = make_cells(values.without("sweep"), sweep)
     problems = _first_of_each_place(builder.problems, problems + wrong + wrong_classes + more)
     if problems:
@@ -195,7 +195,7 @@ def override(tree: Node, overrides: Mapping[str, str]) -> tuple[Node, list[Probl
     for name, text in overrides.items():
         source = SourceText(f"--set {name}", text, is_option=True)
         try:
-            paths = resolve(name)
+            paths = resolve(name, tree=tree)
             value, builder = read_yaml(source)
         except UnknownNameError as error:
             problems.append(source.problem(0, str(error), error.cure))

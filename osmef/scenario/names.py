@@ -9,7 +9,7 @@ is named by its number, counted from 0: ``workload.run.1.argv.6``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, get_args, get_origin
@@ -35,6 +35,9 @@ SWEPT = (
     "stagger",
 )
 """The keys of a scenario that may differ from cell to cell, with all that is under them."""
+
+_MOST_LISTED = 40
+"""So many names beside an unknown one are listed; of any kind of workload there are more."""
 
 BY_KIND = ("provider", "workload", "background")
 """The keys whose settings depend on their ``kind``."""
@@ -135,36 +138,89 @@ def short_names(tops: tuple[str, ...]) -> dict[str, tuple[Keys, ...]]:
     return found
 
 
-def resolve(name: str, tops: tuple[str, ...] = tuple(Scenario.model_fields)) -> tuple[Keys, ...]:
-    """Return the paths under these keys that a name refers to. Raises UnknownNameError."""
+def _kinds_of(tree: Node | None) -> tuple[str | None, ...]:
+    """Return the kind of each of ``BY_KIND`` in a scenario; None where it may be any.
+
+    That is of a swept one, too.
+    """
+    if tree is None:
+        return (None,) * len(BY_KIND)
+    sweep = tree.get(("sweep",))
+    swept = set(sweep.entries) if sweep else set()
+    found: list[str | None] = []
+    for top in BY_KIND:
+        kind = str(kind_at(tree, (top,)) or USUAL_KINDS[top])
+        is_known = kind in {default_kind(model) for model in models_at((top,))}
+        is_swept = bool(swept & {top, f"{top}.kind", "include"})
+        found.append(kind if is_known and not is_swept else None)
+    return tuple(found)
+
+
+@cache
+def _allowed_names(tops: tuple[str, ...], kinds: tuple[str | None, ...]) -> tuple[str, ...]:
+    """Return the names under these keys that settings of these kinds have, see ``_kinds_of``."""
+    models = {
+        top: [model for model in models_at((top,)) if kind in {None, default_kind(model)}]
+        for top, kind in zip(BY_KIND, kinds, strict=True)
+    }
+
+    def is_allowed(path: Keys) -> bool:
+        around = models.get(path[0], [])
+        return len(path) == 1 or not around or any(has_path(one, path[1:]) for one in around)
+
+    paths = [".".join(path) for path in all_paths(tops) if is_allowed(path)]
+    shorts = [name for name, those in short_names(tops).items() if any(map(is_allowed, those))]
+    return tuple(dict.fromkeys([*paths, *shorts]))
+
+
+def resolve(
+    name: str,
+    tops: tuple[str, ...] = tuple(Scenario.model_fields),
+    tree: Node | None = None,
+) -> tuple[Keys, ...]:
+    """Return the paths under these keys that a name refers to. Raises UnknownNameError.
+
+    Its cure names only what the kinds in the scenario ``tree`` have.
+    """
     path = tuple(name.split("."))
     if path[0] in tops:
         return (path,)
     found = short_names(tops).get(name, ())
     if not found:
-        shorts = list(short_names(tops))
-        known = [".".join(p) for p in all_paths(tops)]
-        raise UnknownNameError(
-            f"{name!r} is no value of a scenario", did_you_mean(name, known + shorts, tops)
-        )
+        cure = did_you_mean(name, _allowed_names(tops, _kinds_of(tree)), tops)
+        if path[0] == "sweep":
+            cure = "give the values of an axis as a list, such as --set connections=[1,10]"
+        raise UnknownNameError(f"{name!r} is no value of a scenario", cure)
     if len({p[0] for p in found}) > 1:
         full = ", ".join(".".join(p) for p in found)
         raise UnknownNameError(f"{name!r} can mean several values", f"write one of: {full}")
     return found
 
 
-def resolve_swept(name: str) -> tuple[Keys, ...]:
-    """Return the paths that the name of an axis refers to. Raises UnknownNameError."""
+def resolve_swept(name: str, tree: Node | None = None) -> tuple[Keys, ...]:
+    """Return the paths that the name of an axis refers to, as ``resolve`` does."""
     if name.split(".", maxsplit=1)[0] in set(Scenario.model_fields) - set(SWEPT):
         cure = _ONE_CLOUD if name.startswith(("provider", "sites")) else _WHOLE_RUN
         raise UnknownNameError(f"{name} can't be swept", cure)
     known = _swept_names()
     if name in known or leads_inside(tuple(name.split("."))):
         return resolve(name, SWEPT)
-    cure = did_you_mean(name, known, (*SWEPT, "connections", "duration", "interval", "flavor"))
+    cure = _near_axis(name, _allowed_names(SWEPT, _kinds_of(tree)))
     if whole := [one for one in known if one.endswith(f".{name}")]:
         cure = f"write it with its path: {' or '.join(whole)}"
     raise UnknownNameError(f"{name!r} is no value that can be swept", cure)
+
+
+def _near_axis(name: str, allowed: Sequence[str]) -> str:
+    """Suggest the closest name of an axis: beside the known ones in the same place, if any."""
+    place, _, last = name.rpartition(".")
+    beside = [one for one in allowed if one.rpartition(".")[0] == place]
+    usual = (*SWEPT, "connections", "duration", "interval", "flavor")
+    if not place or not beside:
+        return did_you_mean(name, allowed, usual)
+    near = get_close_matches(last, [one.removeprefix(f"{place}.") for one in beside], n=1)
+    known = beside if len(beside) <= _MOST_LISTED else usual
+    return did_you_mean(name, [f"{place}.{one}" for one in near], known)
 
 
 @cache

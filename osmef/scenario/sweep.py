@@ -162,9 +162,13 @@ class SweepAxis:
 
 @dataclass
 class Sweep:
-    """A parsed sweep, and its problems. No node means no sweep: one cell."""
+    """A parsed sweep of the scenario ``tree``, and its problems.
+
+    No node means no sweep: one cell.
+    """
 
     node: Node | None
+    tree: Node
     axes: list[SweepAxis] = field(default_factory=list)
     exclude: list[Combination] = field(default_factory=list)
     include: list[Combination] = field(default_factory=list)
@@ -226,9 +230,10 @@ def identity(value: Node) -> str:
     return json.dumps(value.plain(), sort_keys=True)
 
 
-def read_sweep(node: Node | None) -> Sweep:
-    """Parse the value of ``sweep``."""
-    sweep = Sweep(node)
+def read_sweep(tree: Node) -> Sweep:
+    """Parse the value of ``sweep`` in a scenario."""
+    node = tree.get(("sweep",))
+    sweep = Sweep(node, tree)
     if node is None:
         return sweep
     if not node.entries:
@@ -283,7 +288,7 @@ _LIST = "write its values in brackets, such as [1, 10]"
 
 def _resolve(sweep: Sweep, name: str, key: Node) -> tuple[Keys, ...] | None:
     try:
-        return resolve_swept(name)
+        return resolve_swept(name, sweep.tree)
     except UnknownNameError as error:
         sweep.note(key, str(error), error.cure)
         return None

@@ -122,6 +122,25 @@ def test_problems_are_located_at_the_option(problems: Lister) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "cure"),
+    [
+        ("name: a", "sweep", "give the values of an axis as a list, such as --set connections="),
+        ("name: a", "sweep.connections", "give the values of an axis as a list, such as --set "),
+        ("name: a", "stp", "known are: name, description"),
+        ("name: a\nworkload: udp", "stp", "did you mean 'step'? known are: name, description"),
+        ("name: a", "conections", "did you mean 'connections'? known are: name, description"),
+    ],
+)
+def test_the_cure_of_an_unknown_name_proposes_only_names_of_this_scenario(
+    read: Reader, text: str, name: str, cure: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(text, {name: "{}"})
+    (problem,) = caught.value.problems
+    assert problem.cure.startswith(cure)
+
+
 VALUES = st.dictionaries(
     st.sampled_from(["connections", "duration", "placement", "flavor", "tags.x", "repeat"]),
     st.sampled_from(

@@ -281,3 +281,41 @@ def test_the_cure_of_an_unknown_sweep_axis_names_its_valid_place(
     (problem,) = caught.value.problems
     assert (problem.line, problem.column) == (4, 3)
     assert problem.cure.startswith(cure)
+
+
+@pytest.mark.parametrize(
+    ("workload", "name", "cure"),
+    [
+        (
+            "btc",
+            "workload.foo",
+            "known are: workload.kind, workload.duration, workload.conn",
+        ),
+        ("btc", "workload.conections", "did you mean 'workload.connections'? known are: workload."),
+        ("udp", "workload.loss_treshold", "did you mean 'workload.loss_threshold'? known are: "),
+        ("btc", "workload.loss_treshold", "known are: workload.kind"),
+        ("btc", "lose", "known are: endpoints, pairs, placement"),
+        ("udp", "los", "did you mean 'loss'? known are: endpoints, pairs, placement"),
+        ("btc", "layer.mtx", "did you mean 'layer.mtu'? known are: layer.kind, layer.mtu"),
+        ("btc", "endpoints.sendr.flavor", "did you mean 'endpoints.sender.flavor'? known are: end"),
+    ],
+)
+def test_the_cure_of_an_unknown_sweep_axis_proposes_only_names_of_its_workload(
+    read: Reader, workload: str, name: str, cure: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(f"name: a\nworkload: {workload}\nsweep:\n  {name}: [1, 2]")
+    (problem,) = caught.value.problems
+    assert problem.cure.startswith(cure)
+
+
+@pytest.mark.parametrize(
+    "swept", ["workload: [btc, udp]", "workload.kind: [btc, udp]", "include: [{workload: udp}]"]
+)
+def test_the_cure_of_an_unknown_sweep_axis_proposes_names_of_any_swept_workload(
+    read: Reader, swept: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(f"name: a\nsweep:\n  {swept}\n  workload.loss_treshold: [1]")
+    cure = "did you mean 'workload.loss_threshold'? known are: endpoints, pairs, placement"
+    assert any(problem.cure.startswith(cure) for problem in caught.value.problems)
