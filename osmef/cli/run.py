@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,14 +65,13 @@ The scenario is in the run directory: change it, and give it to `osmef run`. Exi
 of `osmef run`."""
 
 _LOCAL = "local"
+_HOSTS = "HOST_A HOST_B"
 
 
 def quick_command(  # noqa: PLR0913, PLR0917 - its options
     ends: Annotated[
         list[str],
-        typer.Argument(
-            metavar="HOST_A HOST_B", help="Sender and receiver, named as for ssh; or: local"
-        ),
+        typer.Argument(metavar=_HOSTS, help="Sender and receiver, named as for ssh; or: local"),
     ],
     duration: Annotated[str, typer.Option(help="How long each trial takes.")] = "2s",
     connections: Annotated[
@@ -91,8 +92,37 @@ def quick_command(  # noqa: PLR0913, PLR0917 - its options
         from osmef.scenario.yaml_text import write_yaml  # noqa: PLC0415
 
         text = write_yaml(_scenario(ends, duration, connections, repeat))
-        study = load_text(text, Path("quick.yaml"))
-        begin(study, out, verbose=verbose, as_json=as_json, figures=figures)
+        with _naming_arguments(text):
+            study = load_text(text, Path("quick.yaml"))
+            begin(study, out, verbose=verbose, as_json=as_json, figures=figures)
+
+
+_ARGUMENTS = {
+    "hosts": _HOSTS,
+    "duration": "--duration",
+    "interval": "--duration",
+    "connections": "--connections",
+    "repeat": "--repeat",
+}
+"""The arguments of ``osmef quick`` by the keys of the scenario made of them."""
+
+
+@contextmanager
+def _naming_arguments(text: str) -> Iterator[None]:
+    """Turn the first problem of a scenario made of arguments into one of its argument.
+
+    The user has no such file, and so none of its lines.
+    """
+    try:
+        yield
+    except InputError as error:
+        if not error.problems:
+            raise
+        problem = error.problems[0]
+        above = reversed(text.splitlines()[: problem.line])
+        keys = (line.strip().partition(":")[0] for line in above)
+        where = next((_ARGUMENTS[key] for key in keys if key in _ARGUMENTS), None)
+        raise InputError(problem.message, where=where, cure=problem.cure) from error
 
 
 def _scenario(ends: list[str], duration: str, connections: str, repeat: int) -> dict[str, Any]:
@@ -100,7 +130,7 @@ def _scenario(ends: list[str], duration: str, connections: str, repeat: int) -> 
     if ends != [_LOCAL] and len(ends) != 2:
         raise InputError(
             "name two hosts, as for ssh",
-            where="HOST_A HOST_B",
+            where=_HOSTS,
             cure="osmef quick HOST_A HOST_B, or osmef quick local",
         )
     found: dict[str, Any] = {"name": "quick", "provider": _LOCAL}

@@ -51,12 +51,16 @@ def test_a_file_to_begin_with_is_written_once(osmef: Osmef) -> None:
         (("a", "b", "c"), "name two hosts"),
         (("local", "--connections", "1,x"), "write it as 1,8"),
         (("local", "--duration", "5"), "--duration"),
-        (("local", "--repeat", "0"), "repeat is 0"),
+        (("local", "--duration", "0s"), "error: --duration: workload.duration is '0s'"),
+        (("local", "--connections", "1,0"), "error: --connections: workload.connections is 0"),
+        (("local", "--repeat", "0"), "error: --repeat: repeat is 0"),
+        (("", "right"), "error: HOST_A HOST_B: "),
     ],
 )
 def test_a_wrong_command_line_is_reported(osmef: Osmef, words: tuple[str, ...], told: str) -> None:
     ended = osmef("quick", *words)
     assert (ended.code, told in ended.err) == (2, True), ended.err
+    assert "quick.yaml" not in ended.err
     assert not (osmef.directory / "results").exists()
 
 
