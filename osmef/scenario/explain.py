@@ -430,6 +430,9 @@ def _wrong_text(error: ErrorDetails, path: Keys, node: Node, tree: Node) -> Prob
 def _wrong_kind(error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Problem:
     wanted, cure = _KINDS.get(error["type"], ("something else", "see the scenario reference"))
     plain = node.plain()
+    if _OFF_CALENDAR.search(str(error.get("ctx", {}).get("error", ""))):
+        message = f"{_label(path)} is {quoted(plain)}, which does not exist"
+        return node.problem(message, f"write {wanted} of the calendar")
     if error["type"] == "bool_type" and str(plain).lower() in _YES_NO:
         cure = f"write {_YES_NO[str(plain).lower()]}"
     if error["type"] == "int_type" and re.fullmatch("[0-9]{1,18}", str(plain)):
@@ -469,6 +472,8 @@ _TEXTS = {
 _LIST = ("a list", "write its values in brackets, such as [0, 1]")
 _DATE = ("a date", "write it like 2026-03-01")
 _MOMENT = ("a day and a time", "write it like 2026-03-01 18:00")
+_OFF_CALENDAR = re.compile("out of range|outside expected range")
+"""What pydantic says of a date, or a time of day, that is written well and does not exist."""
 _MAPPING = ("a mapping", "write lines of key: value, or {key: value}")
 _KINDS = {
     "int_type": ("a whole number", "write a number without quotes and without a point"),

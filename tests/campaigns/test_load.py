@@ -54,7 +54,7 @@ def test_settings_of_a_platform_are_in_its_scenario(file: Path) -> None:
         ("windows: {w: {cron: '* * * * *', length: 0s}}", 5, "must be at least 1.0 s"),
         ("windows: {w: {open: '9:00', closes: '10:00'}}", 5, "unknown key 'open'"),
         ("windows: []", 5, "windows is empty"),
-        ("holidays: [2027-02-30]", 5, "holidays.0 must be a date, but it is '2027-02-30'"),
+        ("holidays: [30.02.2027]", 5, "holidays.0 must be a date, but it is '30.02.2027'"),
         ("order: randomly", 5, "order can't be 'randomly'"),
         ("stop: {width_percent: 0}", 5, "stop.width_percent is 0, but must be more than 0"),
         ("stop: 5", 5, "stop must be a mapping, but it is 5"),
@@ -86,6 +86,38 @@ def test_a_wrong_value_is_reported_at_its_line(
     assert message in found[1]
     assert found[2]
     assert "manual" not in found[2]
+
+
+@pytest.mark.parametrize(
+    ("more", "message", "cure"),
+    [
+        (
+            "holidays: [2027-02-30]",
+            "holidays.0 is '2027-02-30', which does not exist",
+            "write a date of the calendar",
+        ),
+        (
+            "deadline: 2027-04-31 10:00",
+            "deadline is '2027-04-31 10:00', which does not exist",
+            "write a day and a time of the calendar",
+        ),
+        (
+            "windows: {w: {cron: '0 0 30 2 *', length: 1h}}",
+            "windows.w.cron: '0 0 30 2 *' never comes: no such day is in its months",
+            "name another day, or a month that has it",
+        ),
+    ],
+)
+def test_a_day_that_does_not_exist_is_reported_as_such(
+    file: Path, more: str, message: str, cure: str
+) -> None:
+    assert problems(file, f"{GOOD}{more}\n") == [(5, message, cure)]
+
+
+@pytest.mark.parametrize("fields", ["0 0 32 2 *", "0 0 30 13 *", "60 0 30 2 *", "0 0 30 2 9"])
+def test_a_field_out_of_range_is_no_cron_expression(file: Path, fields: str) -> None:
+    (found,) = problems(file, f"{GOOD}windows: {{w: {{cron: '{fields}', length: 1h}}}}\n")
+    assert "is no cron expression (Bad " in found[1]
 
 
 @pytest.mark.parametrize("day", ["9999-12-30", "0001-01-01"])

@@ -144,13 +144,33 @@ def parse_clock(text: str) -> datetime.time:
 
 def _cron(text: str) -> str:
     try:
-        if len(text.split()) != 5:  # the library would take seconds, too
-            raise CronSimError("it has not five fields")
-        CronSim(text, datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
+        _parse_cron(text)
     except CronSimError as error:
+        what = f"is no cron expression ({error})"
         cure = "write five fields: minute, hour, day, month, weekday, such as '0 2 * * mon'"
-        raise ValueError(f"{text[:60]!r} is no cron expression ({error}); {cure}") from None
+        if _is_off_calendar(text):
+            what = "never comes: no such day is in its months"
+            cure = "name another day, or a month that has it"
+        raise ValueError(f"{text[:60]!r} {what}; {cure}") from None
     return text
+
+
+def _parse_cron(text: str) -> None:
+    """Parse a cron expression. Raises CronSimError."""
+    if len(text.split()) != 5:  # the library would take seconds, too
+        raise CronSimError("it has not five fields")
+    CronSim(text, datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
+
+
+def _is_off_calendar(text: str) -> bool:
+    """Return whether a wrong cron expression is right in any other month, such as 30 February."""
+    fields = text.split()
+    try:
+        _parse_cron(" ".join([*fields[:3], "*", *fields[4:]]))
+        _parse_cron(" ".join([*fields[:2], "*", *fields[3:]]))
+    except CronSimError:
+        return False
+    return True
 
 
 def _web(secret: SecretStr) -> SecretStr:
