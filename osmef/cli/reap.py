@@ -160,7 +160,12 @@ def _search(out: Path, provider: str | None, older_than: str | None, access: Acc
 
 
 def _confirm(count: int) -> bool:
-    return typer.confirm(f"Destroy {f'these {count}' if count > 1 else 'it'}?", err=True)
+    """Ask for confirmation; the end of input is a no, as under cron."""
+    try:
+        return typer.confirm(f"Destroy {f'these {count}' if count > 1 else 'it'}?", err=True)
+    except typer.Abort:
+        err.print("\nno answer: add --yes to destroy without asking")
+        return False
 
 
 def _confirm_foreign(count: int) -> bool:

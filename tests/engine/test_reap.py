@@ -747,6 +747,11 @@ def test_the_command_lists_before_it_destroys(tmp_path: Path, memory: dict[str, 
     refused = invoke("reap", *where, "--older-than", "1h", answers="n\n")
     assert refused.exit_code == 1
     assert refused.stdout.endswith("\ndestroyed nothing, 1 left\n")
+    unanswered = invoke("reap", *where, "--older-than", "1h", answers="")
+    assert unanswered.exit_code == 1
+    assert unanswered.stderr.endswith("\nno answer: add --yes to destroy without asking\n")
+    assert unanswered.stdout.endswith("destroyed nothing, 1 left\n")
+    assert set(memory[LAB].things) == {"old"}
     code, text = reap_command(*where, "--older-than", "1h", "--yes")
     assert code == 0
     assert OLD in text
