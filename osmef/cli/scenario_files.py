@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import out, print_json, reporting
+from osmef.cli.console import out, print_json, print_text, reporting
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
 from osmef.results.files import write_atomically
@@ -59,7 +59,7 @@ def init_command(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where to write it; without, KIND.yaml.",
+            help="Where to write it; without, KIND.yaml. `-` is standard output.",
             show_default=False,
         ),
     ] = None,
@@ -69,6 +69,9 @@ def init_command(
         file = output or Path(f"{kind}.yaml")
         schema = file.parent / _SCHEMA
         text = scenario_text(kind)
+        if output == Path("-"):
+            print_text(text)
+            return
         if file.exists():
             raise InputError("there is such a file", where=str(file), cure="name another: -o FILE")
         write_atomically(file, text.encode())

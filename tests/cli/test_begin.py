@@ -44,6 +44,12 @@ def test_a_file_to_begin_with_is_written_once(osmef: Osmef) -> None:
     assert "osmef workloads" in osmef("init", "upd").err
 
 
+def test_a_dash_writes_the_scenario_to_standard_output(osmef: Osmef) -> None:
+    done = osmef("init", "udp", "--output", "-")
+    assert (done.code, done.out, done.err) == (0, scenario_text("udp"), "")
+    assert list(osmef.directory.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
