@@ -226,10 +226,11 @@ def _completed() -> list[str]:
 def _run(app: typer.Typer, words: Sequence[str]) -> None:
     """Run the program. One that only prints fails if its output was lost.
 
-    A reader that has gone (head, less) has what it wanted.
+    A reader that has gone (head, less) has what it wanted. Its name is that of the command also as
+    ``python -m osmef``: the script for completion is made of it.
     """
     try:
-        app()
+        app(prog_name="osmef")
     except SystemExit as end:
         lost = failure_of(sys.stdout)
         if lost is None or lost.errno == errno.EPIPE:

@@ -110,6 +110,16 @@ def test_a_shell_can_complete_the_command(osmef: Osmef, shell: str) -> None:
     assert "resume" not in done.stdout
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_is_for_the_installed_command(osmef: Osmef, shell: str) -> None:
+    """Also as `python -m osmef`, which a shell can't complete by its name."""
+    named = ("env", "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION=1")  # not the one around the test
+    shown = osmef("--show-completion", shell, prefix=named)
+    assert shown.code == 0, shown.err
+    assert f"_OSMEF_COMPLETE=complete_{shell}" in shown.out
+    assert "python" not in shown.out.lower()
+
+
 BAD = """
 nam: typo
 workload: {kind: btc, duration: 5}
