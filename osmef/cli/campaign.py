@@ -56,6 +56,7 @@ from osmef.cli.campaign_results import (
 from osmef.cli.completion import complete_campaign
 from osmef.cli.console import (
     AsJson,
+    CampaignFile,
     Verbose,
     err,
     out,
@@ -129,10 +130,7 @@ _PLAN_HEADS = ("day", "window", "open", "begins", "sessions, in this order")
 
 
 def plan(
-    file: Annotated[
-        Path,
-        typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False),
-    ],
+    file: CampaignFile,
     as_json: AsJson = False,
     whole: Annotated[
         bool, typer.Option("--all", help="Show every opening of a window, not the first week's.")
@@ -252,9 +250,6 @@ app = typer.Typer(
 
 _HEADS = ("session", "platform", "state", "trials", "")  # of the table of `status`
 
-File = Annotated[
-    Path, typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False)
-]
 app.command(epilog="Example:\n\nosmef campaign plan scenarios/campaigns/four-weeks.yaml")(plan)
 
 
@@ -264,7 +259,7 @@ app.command(epilog="Example:\n\nosmef campaign plan scenarios/campaigns/four-wee
     " measured anything, 4 stopped."
 )
 def run(  # noqa: PLR0913, PLR0917 - its options
-    file: File,
+    file: CampaignFile,
     directory: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Its runs go into DIR/NAME.")
     ] = Path("results"),
@@ -348,7 +343,7 @@ def _is_held(store: Store, name: str) -> bool:
 
 @app.command(epilog="Example:\n\nosmef campaign start scenarios/campaigns/four-weeks.yaml")
 def start(  # noqa: PLR0913, PLR0917 - its options
-    file: File,
+    file: CampaignFile,
     directory: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Its runs go into DIR/NAME.")
     ] = Path("results"),

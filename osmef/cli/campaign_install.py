@@ -39,7 +39,7 @@ from osmef.cli.campaign_options import (
     check_executor,
     options_of,
 )
-from osmef.cli.console import out, reporting
+from osmef.cli.console import CampaignFile, out, reporting
 from osmef.errors import InputError, StorageError
 from osmef.named_file import read_text_file
 from osmef.results.files import storage, write_atomically
@@ -49,9 +49,7 @@ _TIMEOUT_S = 60.0
 
 
 def install(  # noqa: PLR0913, PLR0917 - its options
-    file: Annotated[
-        Path, typer.Argument(help="Campaign file.", metavar="FILE", show_default=False)
-    ],
+    file: CampaignFile,
     directory: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Its runs go into DIR/NAME.")
     ] = Path("results"),

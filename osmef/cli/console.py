@@ -130,8 +130,18 @@ err = PlainConsole(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 # For help and wrong command lines, and slow to load.
 later("typer.rich_utils").Console = PlainConsole  # type: ignore[attr-defined]
 
+# Whether it can be read is checked by its reader, whose error has a cure and is also JSON.
 ScenarioFile = Annotated[
-    Path, typer.Argument(help="Scenario file, YAML or JSON.", metavar="FILE", show_default=False)
+    Path,
+    typer.Argument(
+        help="Scenario file, YAML or JSON.", metavar="FILE", show_default=False, readable=False
+    ),
+]
+CampaignFile = Annotated[
+    Path,
+    typer.Argument(
+        help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False, readable=False
+    ),
 ]
 
 

@@ -298,6 +298,20 @@ def test_a_scenario_that_is_no_regular_file_is_rejected(osmef: Osmef, command: s
     assert "cure: name a regular file" in ended.err
 
 
+@pytest.mark.parametrize("command", ["validate", "plan", "run", "campaign plan"])
+def test_an_unreadable_scenario_is_an_error_with_a_cure(osmef: Osmef, command: str) -> None:
+    (osmef.directory / "closed.yaml").touch(mode=0)
+    ended = osmef(*command.split(), "closed.yaml", prefix=obeying_permissions())
+    assert (ended.code, ended.out) == (2, "")
+    assert "error: closed.yaml: can't be read: Permission denied" in ended.err
+    assert "cure: check the path and the permissions" in ended.err
+    if command != "run":
+        ended = osmef(*command.split(), "closed.yaml", "--json", prefix=obeying_permissions())
+        assert (ended.code, ended.err) == (2, "")
+        found = ended.json()
+        assert found.get("error", found)["where"] == "closed.yaml"
+
+
 def test_the_cure_of_an_unreadable_run_is_to_check_its_permissions(osmef: Osmef) -> None:
     run = osmef.directory / "results" / "udp-1"
     run.mkdir(parents=True)
