@@ -306,7 +306,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
             finally:
                 context.executor.close()
                 _close_vm_pool(context)
-        _print_status(row.name, phase, found := store.sessions(row.id))
+        _print_end(phase, store.campaign(name), found := store.sessions(row.id), file)
     if phase is CampaignPhase.STOPPED:
         raise typer.Exit(0 if until_idle else Interrupted.exit_code)
     nothing = phase is CampaignPhase.ENDED and not any(
@@ -317,6 +317,14 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         err.print(f"[red]nothing was measured[/]: `osmef campaign status` says why; {cure}")
     if nothing or any(one.state is SessionState.FAILED or one.trials_failed for one in found):
         raise typer.Exit(1)
+
+
+def _print_end(phase: CampaignPhase, row: CampaignRow, found: list[SessionRow], file: Path) -> None:
+    """Print the status of a campaign whose conductor has ended in a phase, and how to go on."""
+    _print_status(row, found)
+    if phase is CampaignPhase.STOPPED and row.phase is not CampaignPhase.STOPPED:
+        again = f"it is {row.phase}, and `osmef campaign run {file}` goes on"
+        err.print(f"[yellow]interrupted[/]: {escape(again)}")
 
 
 def _close_vm_pool(context: ConductorContext) -> None:
@@ -398,7 +406,7 @@ def status(
         if not found:
             out.print("no campaigns yet; begin with: osmef campaign run FILE")
         for one, rows in found:
-            _print_status(one.name, one.phase, rows, one)
+            _print_status(one, rows)
 
 
 @app.command(epilog="Example:\n\nosmef campaign pause four-weeks")
@@ -465,14 +473,12 @@ def _notify(kind: str, text: str) -> None:
     err.print(f"{now} {shown} {escape(text)}")
 
 
-def _print_status(
-    name: str, phase: CampaignPhase, found: list[SessionRow], row: CampaignRow | None = None
-) -> None:
+def _print_status(row: CampaignRow, found: list[SessionRow]) -> None:
     counts = _counts(found)
     reported = ", ".join(f"{count} {state}" for state, count in counts.items())
-    alive = row is None or _conducted(row)
-    note = "" if alive or phase is CampaignPhase.ENDED else " [yellow](no conductor is running)[/]"
-    out.print(f"[bold]{escape(name)}[/]: {phase}{note}; {reported}")
+    quiet = row.phase is CampaignPhase.ENDED or _conducted(row)
+    note = "" if quiet else " [yellow](no conductor is running)[/]"
+    out.print(f"[bold]{escape(row.name)}[/]: {row.phase}{note}; {reported}")
     rows = []
     for one in _newest(found):
         due = (

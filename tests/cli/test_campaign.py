@@ -190,20 +190,28 @@ def test_a_campaign_whose_windows_have_passed_is_reported(place: Path) -> None:
 def test_ctrl_c_and_on_again(place: Path) -> None:
     environment = {**os.environ, "OSMEF_STATE": "sqlite:///state.sqlite"}
     with subprocess.Popen(
-        command("run", "now.json"), cwd=place, env=environment, stderr=subprocess.PIPE, text=True
+        command("run", "now.json"),
+        cwd=place,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stderr is not None
+        assert process.stdout is not None
         assert "start" in process.stderr.readline()
         process.send_signal(signal.SIGSTOP)  # else it might be done before the other one has begun
         refused = run(place, "run", "now.json")
         assert (refused.returncode, "another process" in refused.stderr) == (2, True)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGCONT)
-        process.stderr.read()
+        err, out = process.stderr.read(), process.stdout.read()
     assert process.returncode == 4
     found = status(place)
     assert (found["phase"], found["conducted"]) == ("active", False)
     assert found["counts"].get("planned", 0) > 0
+    assert out == run(place, "status", "now").stdout
+    assert "interrupted: it is active, and `osmef campaign run now.json` goes on\n" in err
     assert run(place, "run", "now.json").returncode == 0
     assert status(place)["counts"] == {"done": 2}
 
