@@ -461,14 +461,8 @@ def too_fast(cells: list[CellInfo]) -> list[str]:
 
 def unsent(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
     """Report in how many trials senders of datagrams sent less than they were to offer."""
-    shares = [
-        100 * sent / offered
-        for of in trials.values()
-        for trial in of
-        for name, offered in trial.metrics.items()
-        if name.endswith(_OFFERED) and offered
-        if (sent := trial.metrics.get(f"{name.removesuffix(_OFFERED)}sent_bps")) is not None
-    ]
+    found = (_sent_percent(trial) for of in trials.values() for trial in of)
+    shares = [share for share in found if share is not None]
     short = [share for share in shares if share < _LEAST_SENT_PERCENT]
     if not short:
         return []
@@ -478,6 +472,17 @@ def unsent(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
         " its own interface can do, and the loss is of what was sent alone; offer a lower rate"
     )
     return [note]
+
+
+def _sent_percent(trial: Trial) -> float | None:
+    """Return how much of the offered rate a trial sent, in its worst direction."""
+    shares = [
+        100 * sent / offered
+        for name, offered in trial.metrics.items()
+        if name.endswith(_OFFERED) and offered
+        if (sent := trial.metrics.get(f"{name.removesuffix(_OFFERED)}sent_bps")) is not None
+    ]
+    return min(shares, default=None)
 
 
 def contended_cells(trials: Mapping[str, Sequence[Trial]]) -> list[str]:

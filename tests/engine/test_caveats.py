@@ -54,6 +54,14 @@ def test_senders_below_the_offered_rate_are_reported() -> None:
     assert unsent({"a": trials(*told, {"offered_bps": 6e7, "sent_bps": None})}) == []
 
 
+def test_trials_below_the_offered_rate_are_counted_and_not_their_directions() -> None:
+    forward = {"offered_bps": 6e7, "sent_bps": 3e7}
+    both = forward | {"back_offered_bps": 6e7, "back_sent_bps": 1.5e7}
+    (note,) = unsent({"a": trials(forward), "b": trials(both, both)})
+    assert "in 3 of 3 trials" in note
+    assert "25 % in the worst" in note
+
+
 def test_a_short_common_interval_is_reported() -> None:
     told = trials({"common_percent": 57.8}, {"common_percent": 99.0}, {"common_percent": None})
     (note,) = short_intervals({"all": told})
