@@ -5,7 +5,9 @@ The sentences state the cost of a run, expected medians, and doubts about a numb
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -196,32 +198,80 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
 
 
 _KNOWN_BY_VALUE = {"placement", "tenancy", "workload", "kind", "layer"}
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_PART = re.compile(rf'(?:(?<==){_STRING.pattern}(?=,|$)|[^,]|,(?![^\s,="]+=))+')
+"""A value with its key; commas in a quoted value, or with no key after them, belong to it."""
+
+
+def parts_of(cell: str) -> list[str]:
+    """Split a cell's key at the commas between its values, not at those within them.
+
+    The words of a platform before the first value are parts as well; the last one has that value.
+    """
+    first, *others = _PART.findall(cell) or [""]
+    platform, key = platform_of(first)
+    if not platform:
+        return [key, *others]
+    *words, last = platform.split(", ")
+    return [*words, f"{last}: {key}", *others]
+
+
+def platform_of(cell: str) -> tuple[str, str]:
+    """Split the name of a cell into its platform, or its run, and its key."""
+    platform, colon, _name = cell.partition("=")[0].rpartition(": ")
+    return platform, cell[len(platform) + len(colon) :]
 
 
 def short_cells(cells: Iterable[str]) -> tuple[dict[str, str], str]:
     """Return short labels of cells by key, and their common values.
 
     A placement, a tenancy, a workload and a layer are known by their word, such as ``same-host``;
-    all other values have the last word of their key.
+    all other values have the shortest name of their key (``short_names``).
     """
-    parts = {cell: cell.split(",") for cell in cells}
+    parts = {cell: parts_of(cell) for cell in cells}
     if not parts:
         return {}, ""
     first = next(iter(parts.values()))
     shared = [part for part in first if len(parts) > 1 and all(part in of for of in parts.values())]
+    names = short_names(_split(part)[1] for of in parts.values() for part in of)
     short = {
-        cell: ", ".join(_part_alone(part) for part in of if part not in shared)
+        cell: ", ".join(_part_alone(part, names) for part in of if part not in shared)
         for cell, of in parts.items()
     }
     if len(set(short.values())) < len(short):  # the part that was cut off distinguishes them
-        short = {cell: ", ".join(p for p in of if p not in shared) for cell, of in parts.items()}
-    return {cell: name or "all" for cell, name in short.items()}, ", ".join(shared)
+        short = {
+            cell: ", ".join(_readable(part) for part in of if part not in shared)
+            for cell, of in parts.items()
+        }
+    return {cell: name or "all" for cell, name in short.items()}, ", ".join(map(_readable, shared))
 
 
-def _part_alone(part: str) -> str:
-    key, equals, value = part.partition("=")
-    name = key.rpartition(".")[2]
-    return value if equals and name in _KNOWN_BY_VALUE else f"{name}{equals}{value}"
+def _split(part: str) -> tuple[str, str, str]:
+    """Return the platform of a part, with its colon, the key, and the value with its equals."""
+    before, equals, value = part.partition("=")
+    if not equals:
+        return before, "", ""
+    platform, colon, key = before.rpartition(": ")
+    return f"{platform}{colon}", key, f"{equals}{value}"
+
+
+def _part_alone(part: str, names: Mapping[str, str]) -> str:
+    platform, key, value = _split(_readable(part))
+    if key.rpartition(".")[2] in _KNOWN_BY_VALUE:
+        return f"{platform}{value[1:]}"
+    return f"{platform}{names[key]}{value}"
+
+
+def _readable(part: str) -> str:
+    """Return a part with the letters of a quoted value as they are, not as JSON's escapes."""
+    name, equals, value = part.partition("=")
+    if not _STRING.fullmatch(value):
+        return part
+    try:
+        text = str(json.loads(value))
+    except ValueError:  # an imported value that is no JSON
+        return part
+    return f"{name}{equals}{json.dumps(text, ensure_ascii=not text.isprintable())}"
 
 
 def cost_text(summary: Summary) -> str | None:

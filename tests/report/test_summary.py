@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import date
 
@@ -16,7 +17,9 @@ from osmef.report.summary import (
     doubts_of,
     pair_placement,
     pairs_of,
+    platform_of,
     point,
+    short_cells,
     short_names,
     shown_values,
     variant,
@@ -114,6 +117,51 @@ def test_a_swept_value_without_an_axis_is_a_variant(make_cell: MakeCell) -> None
 )
 def test_keys_are_as_short_as_they_can_be(keys: list[str], names: list[str]) -> None:
     assert list(short_names(keys).values()) == names
+
+
+TEXTS = [f"workload.run.0.argv.1={json.dumps(text)}" for text in ("x=5,y=2", "x=9, y=2", "漢字")]
+NEED = "endpoints.sender.flavor={vcpus: 2, ram: 4GiB},connections=1"
+CLOUDS = [f"aws, eu-west-1, {flavor}: connections=1,placement=any" for flavor in ("a", "m5.large")]
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels", "shared"),
+    [
+        (TEXTS, ['argv.1="x=5,y=2"', 'argv.1="x=9, y=2"', 'argv.1="漢字"'], ""),
+        ([NEED, "connections=1"], ["flavor={vcpus: 2, ram: 4GiB}", "all"], "connections=1"),
+        (["size=1,2,mode=up", "size=3,mode=up"], ["size=1,2", "size=3"], "mode=up"),
+        (['size=5",mode=a', 'size="5,mode=b'], ['size=5", mode=a', 'size="5, mode=b'], ""),
+        (
+            CLOUDS,
+            ["a: connections=1", "m5.large: connections=1"],
+            "aws, eu-west-1, placement=any",
+        ),
+        (
+            ["a.sender.flavor=s,a.receiver.flavor=s", "a.sender.flavor=m,a.receiver.flavor=s"],
+            ["sender.flavor=s", "sender.flavor=m"],
+            "a.receiver.flavor=s",
+        ),
+        (["placement=any,kind=x", "placement=any,kind=y"], ["x", "y"], "placement=any"),
+        (['x="\\u202e"', 'x="\\d"'], ['x="\\u202e"', 'x="\\d"'], ""),
+    ],
+)
+def test_the_labels_of_cells_have_each_value_whole(
+    cells: list[str], labels: list[str], shared: str
+) -> None:
+    assert short_cells(cells) == (dict(zip(cells, labels, strict=True)), shared)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        (f"run-1: {NEED}", ("run-1", NEED)),
+        ("run-1: all", ("run-1", "all")),
+        (NEED, ("", NEED)),
+        ('x="a: b"', ("", 'x="a: b"')),
+    ],
+)
+def test_a_colon_within_a_value_ends_no_platform(name: str, parts: tuple[str, str]) -> None:
+    assert platform_of(name) == parts
 
 
 def test_bars_are_the_interval_where_it_exists() -> None:

@@ -53,6 +53,7 @@ from osmef.report.summary import (
     doubts_of,
     needed_of,
     needs_more,
+    platform_of,
     short_cells,
     short_names,
 )
@@ -131,11 +132,11 @@ def across(readings: Sequence[ShownRun], most: int) -> Across:
 
 def _names_of(keys: Iterable[str], readings: Sequence[ShownRun]) -> dict[str, str]:
     """Return display names of cells: with number and name of their run where needed."""
-    parts = {key: key.rpartition(": ") for key in keys}
-    short, _shared = short_cells(last for _, _, last in parts.values())
+    parts = {key: platform_of(key) for key in keys}
+    short, _shared = short_cells(last for _before, last in parts.values())
     runs = {one.directory.id: f"{one.number} {one.name}" for one in readings}
     found = {}
-    for key, (before, _, last) in parts.items():
+    for key, (before, last) in parts.items():
         name = short[last] if short[last] != ALONE else ""
         found[key] = ", ".join(filter(None, [runs.get(before, before), name])) or key
     return found

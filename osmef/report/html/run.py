@@ -18,7 +18,7 @@ from osmef.analysis.differences import (
 )
 from osmef.named_file import open_file
 from osmef.report.html.layout import NOTHING, Column, Emphasis, Field, Table, names, text
-from osmef.report.summary import LIMITS, expectations, money, short_cells
+from osmef.report.summary import LIMITS, expectations, money, parts_of, short_cells
 from osmef.results.brief import brief_summary, brief_trials
 from osmef.results.files import storage
 from osmef.results.measure import Better, Measure
@@ -242,8 +242,8 @@ def _where(of: list[CellInfo], summary: Summary, names: Mapping[str, str]) -> st
     if len(of) == len(summary.cells) > 1:
         return f"{_all(of)} cells"
     keys = [cell.key for cell in of]
-    for part in of[0].key.split(","):
-        if len(of) > 1 and keys == [one.key for one in summary.cells if part in _parts(one)]:
+    for part in parts_of(of[0].key):
+        if len(of) > 1 and keys == [one.key for one in summary.cells if part in parts_of(one.key)]:
             word = short_cells([part])[0][part]
             return f"{_all(of)} cells with {word}" if "=" in word else f"{_all(of)} {word} cells"
     return _listed([names[key] for key in keys])
@@ -251,10 +251,6 @@ def _where(of: list[CellInfo], summary: Summary, names: Mapping[str, str]) -> st
 
 def _all(of: list[CellInfo]) -> str:
     return "both" if len(of) == 2 else f"all {len(of)}"
-
-
-def _parts(cell: CellInfo) -> list[str]:
-    return cell.key.split(",")
 
 
 def _listed(names: list[str]) -> str:
