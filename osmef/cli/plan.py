@@ -32,6 +32,7 @@ from osmef.report.summary import short_names
 from osmef.scenario.fields import Money
 from osmef.scenario.load import load
 from osmef.scenario.model import Scenario
+from osmef.scenario.study import Study
 from osmef.supply.supply import plan as how_to_have
 from osmef.units import counted, format_duration, format_size
 from osmef.workloads.base import Span
@@ -53,6 +54,7 @@ def validate_command(
         try:
             study = load(file, parse_overrides(overrides))
             check_study(study)
+            _check_budget(study)
         except InputError as error:
             if not as_json:
                 raise
@@ -63,6 +65,13 @@ def validate_command(
     else:
         count = len(study.cells)
         out.print(f"{escape(str(file))}: valid, {count} cell{'s' if count > 1 else ''}")
+
+
+def _check_budget(study: Study) -> None:
+    """Raise InputError where the budget of a scenario can't be kept."""
+    if study.scenario.budget is not None:
+        plan = make_plan(study)
+        check_budget(plan, cost_of(plan))
 
 
 PLAN_EPILOG = """Example:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Osmef
+from tests.invoked import invoke
 
 # By plan both trials fit. What a cloud takes to make and remove VMs is not in the plan, and the
 # last tenth of what the budget pays for is kept for it: the second trial is cut off.
@@ -37,6 +41,31 @@ def test_a_budget_that_is_spent_ends_a_running_trial(
     assert again.code == 2
     assert "so far, and its budget is" in again.err
     assert left_behind() == []
+
+
+@pytest.mark.parametrize(
+    ("budget", "problem"),
+    [
+        ("5 EUR", "the budget is in EUR, and not all prices are"),
+        ("1 USD", "and its budget is 1.00 USD"),
+    ],
+)
+@pytest.mark.parametrize("command", ["validate", "run"])
+def test_a_scenario_with_a_budget_that_cannot_be_kept_is_invalid(
+    tmp_path: Path, command: str, budget: str, problem: str
+) -> None:
+    file = tmp_path / "scenario.yaml"
+    file.write_text(SCENARIO.format(budget=1).replace("1 USD\nprices", f"{budget}\nprices"))
+    ended = invoke(command, file)
+    assert ended.exit_code == 2, ended.output
+    assert f"{file}:5:9: " in ended.output
+    assert problem in ended.output
+
+
+def test_a_scenario_within_its_budget_is_valid(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.yaml"
+    file.write_text(SCENARIO.format(budget=1000))
+    assert invoke("validate", file).output == f"{file}: valid, 1 cell\n"
 
 
 def test_a_plan_over_its_budget_is_one_document(osmef: Osmef) -> None:
