@@ -23,7 +23,14 @@ from osmef.cli.progress import length_of
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of, has_price_list
 from osmef.engine.placement import without_effect
-from osmef.engine.plan import Plan, PlannedCell, duration_of, make_plan, programs_of
+from osmef.engine.plan import (
+    Plan,
+    PlannedCell,
+    beyond_deadline,
+    duration_of,
+    make_plan,
+    programs_of,
+)
 from osmef.errors import InputError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
@@ -87,7 +94,7 @@ def plan_command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson 
         study = load(file, parse_overrides(overrides))
         check_study(study)
         plan = make_plan(study)
-        notes, cost = [*warnings_of(study), *_idle(plan)], cost_of(plan)
+        notes, cost = [*warnings_of(study), *_of_plan(plan)], cost_of(plan)
         machines = sites_of(study.scenario).machines(plan.endpoints)
         if not as_json:
             _print(plan, notes, cost, machines)
@@ -129,9 +136,10 @@ def _traffic(plan: Plan) -> str:
     return ""
 
 
-def _idle(plan: Plan) -> list[str]:
-    reported = without_effect(plan)
-    return [reported] if reported else []
+def _of_plan(plan: Plan) -> list[str]:
+    """Return the notes on what has no effect, and on a deadline that is too short."""
+    late = beyond_deadline(plan.trials, plan.study.scenario.deadline)
+    return [note for note in (without_effect(plan), late) if note]
 
 
 def _count(plan: Plan) -> str:

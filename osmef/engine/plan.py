@@ -19,6 +19,7 @@ from osmef.scenario.model import EndpointSettings, Scenario
 from osmef.scenario.study import Cell, Study
 from osmef.scenario.workload import PairsAt
 from osmef.supply.program import Program
+from osmef.units import format_duration
 from osmef.workloads import TrialWorkload
 from osmef.workloads.base import End, Span
 
@@ -480,6 +481,13 @@ def estimate(trials: Sequence[PlannedTrial]) -> float:
     """Return the upper bound of the trials' total length in seconds, with pauses."""
     each = (duration_of(t.cell) + t.cell.cell.scenario.pause + _TRIAL_OVERHEAD_S for t in trials)
     return sum(each)
+
+
+def beyond_deadline(trials: Sequence[PlannedTrial], length_s: float | None) -> str | None:
+    """Return a warning where the trials do not end before a deadline, else None."""
+    if length_s is None or estimate(trials) <= length_s:
+        return None
+    return f"by plan the trials take longer than the deadline, {format_duration(length_s)}"
 
 
 def span_of(scenario: Scenario, trials: Sequence[PlannedTrial]) -> Span:

@@ -25,6 +25,7 @@ from osmef.engine.placement import ProvisionedEndpoints, provision
 from osmef.engine.plan import (
     Plan,
     PlannedTrial,
+    beyond_deadline,
     directories,
     estimate,
     most_at_once,
@@ -136,9 +137,8 @@ class Run:
         if paid is not None and paid < length:
             length, why = paid, f"the budget of the run, {scenario.budget}, is nearly spent"
         deadline = time.time() + length
-        if estimate(missing) > length:
-            shown = format_duration(length)
-            self.observer.warning(f"by plan the trials take longer than the deadline, {shown}")
+        if warning := beyond_deadline(missing, length):
+            self.observer.warning(warning)
         self.stop.expire(deadline - min(_TEARDOWN_S, length / 10), why)
         return deadline
 

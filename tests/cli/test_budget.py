@@ -1,4 +1,4 @@
-"""A budget that holds while a run measures, on the local cloud with prices of the user's."""
+"""Budgets and deadlines, by plan and while a run measures, on the local cloud."""
 
 from __future__ import annotations
 
@@ -75,3 +75,15 @@ def test_a_plan_over_its_budget_is_one_document(osmef: Osmef) -> None:
     (problem,) = ended.json()["error"]["problems"]
     assert "its budget is 1.00 USD" in problem["message"]
     assert "its budget is 1.00 USD" in osmef("plan", name).err
+
+
+@pytest.mark.parametrize(("deadline", "notes"), [("8s", 1), ("1h", 0)])
+def test_a_plan_beyond_its_deadline_has_a_note(tmp_path: Path, deadline: str, notes: int) -> None:
+    file = tmp_path / "scenario.yaml"
+    file.write_text(f"name: late\nworkload: {{kind: btc, duration: 3s}}\ndeadline: {deadline}\n")
+    note = "by plan the trials take longer than the deadline, 8.0 s"
+    planned = invoke("plan", file)
+    assert planned.exit_code == 0
+    assert planned.output.count(f"note: {note}\n") == notes
+    warnings = json.loads(invoke("plan", file, "--json").output)["warnings"]
+    assert warnings.count(note) == notes

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.engine.placement import without_effect
-from osmef.engine.plan import Plan, PlannedTrial, make_plan, most_at_once, programs_of
+from osmef.engine.plan import (
+    Plan,
+    PlannedTrial,
+    beyond_deadline,
+    make_plan,
+    most_at_once,
+    programs_of,
+)
 from osmef.scenario.fields import FlavorNeed
 from osmef.scenario.load import load_text
 
@@ -43,6 +50,14 @@ def test_the_four_placements_of_the_paper_have_distances_0_2_4_4() -> None:
         ("same-host", "different-tenant"): 4,
         ("different-host", "different-tenant"): 4,
     }
+
+
+def test_trials_that_take_longer_than_a_deadline_are_a_warning() -> None:
+    plan = plan_of("repeat: 6\nworkload: {kind: btc, duration: 3s}")
+    warning = "by plan the trials take longer than the deadline, 8.0 s"
+    assert beyond_deadline(plan.trials, 8.0) == warning
+    assert beyond_deadline(plan.trials[:1], 8.0) is None
+    assert beyond_deadline(plan.trials, None) is None
 
 
 def test_skipped_cells_do_not_change_the_others() -> None:
