@@ -47,8 +47,10 @@ def reopen(directory: RunDirectory) -> Plan:
     """Return the plan of a run, by the seed and the skipped cells in its journal.
 
     Raises InputError where that can't be: the run died before its plan was written down, or the
-    scenario file, the journal or the trials are not those of one run any more. StorageError.
+    scenario file, the journal or the trials are not those of one run any more; and where its
+    summary, which would be replaced, is of a newer version. StorageError.
     """
+    directory.refuse_newer_summary()
     history = Journal(directory.journal).history()
     noted = history.plan
     if noted is None:

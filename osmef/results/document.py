@@ -137,11 +137,30 @@ def read_json(text: bytes, where: str) -> Any:
         raise InputError(f"this is not JSON: {error}", where=where, cure=CURE) from error
 
 
+def refuse_newer(text: bytes, where: str) -> None:
+    """Raise InputError for a document of a newer version; one that is damaged is none."""
+    try:
+        version = _version(from_json(text))
+    except ValueError:
+        return
+    _refuse_newer(version, where)
+
+
 def _check_version(document: object, where: str) -> None:
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+    version = _version(document)
+    if version is None:
         raise InputError("this has no schema_version of OSMeF", where=where, cure=CURE)
-    if version > SCHEMA_VERSION:
+    _refuse_newer(version, where)
+
+
+def _version(document: object) -> int | None:
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    known = isinstance(version, int) and not isinstance(version, bool) and version >= 1
+    return version if known else None
+
+
+def _refuse_newer(version: int | None, where: str) -> None:
+    if version is not None and version > SCHEMA_VERSION:
         raise InputError(
             f"a newer OSMeF wrote this: its schema_version is {version},"
             f" and this OSMeF reads up to {SCHEMA_VERSION}",

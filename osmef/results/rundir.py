@@ -35,7 +35,7 @@ from pydantic_core import to_json
 from osmef.drafts import remove_stale_drafts
 from osmef.errors import InputError
 from osmef.results import files
-from osmef.results.document import read_document, read_json
+from osmef.results.document import read_document, read_json, refuse_newer
 from osmef.results.files import CURE, append_line, read_lines, read_whole, storage, write_atomically
 from osmef.results.measure import Measure
 from osmef.results.merging import merge
@@ -496,6 +496,16 @@ class RunDirectory:
     def read_summary(self) -> Summary:
         """Return the summary. Raises InputError if it is damaged or of a newer version."""
         return read_document(Summary, read_whole(self.summary), str(self.summary))
+
+    def refuse_newer_summary(self) -> None:
+        """Raise InputError where there is a summary of a newer version, which stays as it is."""
+        if not self.summary.exists():
+            return
+        try:
+            text = read_whole(self.summary)
+        except InputError:  # too long, so it is damaged
+            return
+        refuse_newer(text, str(self.summary))
 
     def finish(self) -> None:
         """Merge the parts of each table into one file; may be called again.

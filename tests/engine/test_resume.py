@@ -12,7 +12,7 @@ from osmef.engine.plan import extended, make_plan
 from osmef.engine.recovery import added, extend, note_extension, note_plan, reopen, session_tag_of
 from osmef.errors import InputError
 from osmef.results.rundir import RunDirectory
-from osmef.results.trial import SessionTag, Status, Trial
+from osmef.results.trial import SCHEMA_VERSION, SessionTag, Status, Trial
 from osmef.scenario.load import load_text
 from tests.journals import write_note
 
@@ -125,6 +125,20 @@ def test_a_seed_of_another_order_is_not_gone_on_with(run: RunDirectory, seed: in
     change(run, "plan", lambda note: note.update(seed=seed))
     with pytest.raises(InputError, match="two seeds"):
         reopen(run)
+
+
+def test_a_run_whose_summary_a_newer_version_wrote_is_not_resumed(run: RunDirectory) -> None:
+    run.summary.write_text(json.dumps({"schema_version": SCHEMA_VERSION + 1}))
+    with pytest.raises(InputError, match="a newer OSMeF wrote this") as caught:
+        reopen(run)
+    assert caught.value.where == str(run.summary)
+    assert "install a newer OSMeF" in str(caught.value.cure)
+
+
+@pytest.mark.parametrize("summary", ['{"schema_version": 3', "[]", '{"schema_version": true}', ""])
+def test_a_run_with_a_damaged_summary_is_resumed(run: RunDirectory, summary: str) -> None:
+    run.summary.write_text(summary)
+    assert reopen(run).seed == 7
 
 
 @pytest.mark.parametrize(
