@@ -29,13 +29,14 @@ Then: osmef validate FILE, osmef plan FILE, osmef run FILE."""
 
 _SCHEMA = "osmef-scenario.schema.json"
 _WIDE = 100
+_COMMENT = 28  # the column of comments
 _TEXT = """\
 # yaml-language-server: $schema={schema}
 # The line above lets an editor complete and check this file.
 name: {name}
 description: what this is for
-provider: local              # a small cloud on this machine; others are
-                             # {others}
+{provider} # a small cloud on this machine; others are
+{indent} # {others}
 
 {workload}
 
@@ -43,7 +44,6 @@ repeat: 6                    # trials of each cell: the fewest with a 95 % inter
 order: random                # so that a drift does not look like a difference of cells
 """
 _SWEEP = """
-
 sweep:                       # every combination of these values is a cell
   placement: [same-host, different-host]"""
 _OTHERS = "aws, azure, gce, openstack, libvirt, static"
@@ -87,10 +87,18 @@ def scenario_text(kind: str) -> str:
         raise InputError(
             f"there is no workload {kind!r}", where="KIND", cure="osmef workloads lists them all"
         )
-    work = _work(kind)
-    if not {"endpoints:", "sweep:"} & {line.partition(" ")[0] for line in work.split("\n")}:
-        work += _SWEEP
-    return _TEXT.format(schema=_SCHEMA, name=f"my-{kind}", others=_OTHERS, workload=work)
+    lines = _work(kind).split("\n")
+    if not {"endpoints:", "sweep:"} & {line.partition(" ")[0] for line in lines}:
+        lines.append(_SWEEP)
+    provider = next((line for line in lines if line.startswith("provider:")), "provider: local")
+    return _TEXT.format(
+        schema=_SCHEMA,
+        name=f"my-{kind}",
+        provider=provider.ljust(_COMMENT),
+        indent=" " * max(_COMMENT, len(provider)),
+        others=_OTHERS,
+        workload="\n".join(line for line in lines if line != provider),
+    )
 
 
 def _work(kind: str) -> str:

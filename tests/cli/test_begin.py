@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from osmef.cli.scenario_files import scenario_text
+from osmef.engine.check import check_study
+from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
 from osmef.results.files import hold
 from osmef.scenario.load import load_text
@@ -21,6 +23,11 @@ OWN = ("btc", "udp", "pingpong")
 def test_a_scenario_to_begin_with_is_valid(kind: str) -> None:
     study = load_text(scenario_text(kind), Path("a.yaml"))
     assert study.scenario.workload.kind == kind
+    try:
+        check_study(study)
+    except InputError as error:  # a program that this machine can't bring is no fault of the file
+        found = [problem.message for problem in error.problems]
+        assert [one for one in found if "can't be had" not in one] == []
 
 
 @pytest.mark.parametrize("kind", OWN)

@@ -350,8 +350,9 @@ class Npb(MpiTool[NpbSettings]):
 
     Settings = NpbSettings
     example = (
-        "endpoints: {node: {count: 4}}\nworkload: {kind: npb, benchmark: ft, class: A,"
-        " processes: 2}\nsweep: {endpoints.node.count: [1, 2, 4]}"
+        "provider: {kind: local, hosts: 4}\nendpoints: {node: {count: 4}}\n"
+        "workload: {kind: npb, benchmark: ft, class: A, processes: 2}\n"
+        "sweep: {endpoints.node.count: [1, 2, 4]}"
     )
     programs = tuple(_program(one, size) for one in Benchmark for size in ProblemClass)
     output_measures = (
