@@ -13,7 +13,7 @@ from rich.text import Text
 from osmef.cli.completion import Runs
 from osmef.cli.console import AsJson, Where, err, out, print_json, print_note, reporting, where_of
 from osmef.errors import InputError
-from osmef.report.fit import column, table
+from osmef.report.fit import column, fitted, table
 from osmef.scenario.fields import Money, parse_money
 from osmef.units import format_rate, parse_duration, parse_rate
 
@@ -132,9 +132,18 @@ def _show(rows: Sequence[Mapping[Any, Any]]) -> None:
         ),
         column("price\nper hour", _or_none(map(_price, rows)), rank=3, right=True),
         column("cell", [_cells(row) for row in rows], rank=5),
-        column("missing", [str(row["missing"]) for row in rows], rank=4),
     ]
-    out.print(table(columns, out.width))
+    missing = column("missing", [str(row["missing"]) for row in rows], rank=4)
+    if missing.name not in fitted([*columns, missing], out.width)[1]:
+        out.print(table([*columns, missing], out.width))
+        return
+    reasons = (f"Missing for {_option(row)}: {row['missing']}." for row in rows if row["missing"])
+    out.print(table(columns, out.width, *dict.fromkeys(reasons)))
+
+
+def _option(row: Mapping[Any, Any]) -> str:
+    words = (_text(row["provider"]), _flavors(row), _placement(row))
+    return ", ".join(filter(None, words))
 
 
 def _or_none(texts: Iterable[str]) -> list[str]:

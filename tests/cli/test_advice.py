@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,25 @@ def test_measured_options_are_judged_by_the_requirements(osmef: Osmef, prices: s
     assert shown.code == 0
     first = [line.partition(" ")[0] for line in shown.out.splitlines()]
     assert [word for word in first if word in {"no", "yes", "likely"}] == ["no"]
+
+
+FEW = "interval of the BTC: n = 2; 95 % needs n >= 6; 1 of 3 trials of the BTC failed"
+NO_PRICE = ("--btc", "1Mbit/s", "--budget", "1 USD")
+
+
+@pytest.mark.parametrize(
+    ("needs", "missing"), [(("--rtt", "1ms"), "RTT"), (NO_PRICE, f"{FEW}; price")]
+)
+def test_what_is_missing_is_shown_at_any_width(
+    osmef: Osmef, needs: tuple[str, ...], missing: str
+) -> None:
+    wide, narrow = (
+        osmef("recommend", SAMPLE, *needs, prefix=("env", f"COLUMNS={columns}")).out
+        for columns in (240, 40)
+    )
+    assert re.search(rf"^unknown .* {re.escape(missing)}$", wide, re.MULTILINE)
+    assert f"Missing for local, small: {missing}. Left out" in " ".join(narrow.split())
+    assert "missing" not in narrow
 
 
 @pytest.mark.parametrize(
