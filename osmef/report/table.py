@@ -324,6 +324,7 @@ _COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "y
 _ORDER = ("worse", "better", "different", "inconclusive", "same")
 AMONG_ALL = "better or worse if looked at alone, and not proved among all of these comparisons."
 _MOST_TIMES = 100
+_WHOLE = 10  # medians from here on may be rounded to whole numbers
 _CHANGE = (
     "Change: the shift from A to B (Hodges and Lehmann), in percent of A's median, or as it is"
     " where that would be below -100 %, or says nothing, as A's median is nearly 0. Runs share no"
@@ -348,6 +349,7 @@ def comparison(
     """
     shown = [one for one in rows if every or matters(one, known[one["metric"]])]
     names, shared = short_cells(str(row["cell"]) for row in rows)
+    marks = _marks(shown)
     columns = [
         column("cell", [names[row["cell"]] for row in shown]),
         column("metric", [known[row["metric"]].words for row in shown]),
@@ -359,12 +361,12 @@ def comparison(
             rank=1,
             right=True,
         ),
-        column("verdict", [_verdict(row) for row in shown]),
+        column("verdict", [_verdict(row, marks) for row in shown]),
         column("p", [_p(row["p"]) for row in shown], rank=2, right=True),
         column("n", [f"{row['n_a']}, {row['n_b']}" for row in shown], rank=3, right=True),
     ]
     reported = [f"All cells: {shared}."] if shared else []
-    reported += _reasons(shown)
+    reported += [f"{mark} {reason}" for reason, mark in marks.items()]
     more = (*reported, totals(rows, len(rows) - len(shown)), _CHANGE)
     return table(columns, width, *more, long=0)  # a cell has a line for each metric
 
@@ -413,20 +415,23 @@ def cells_of_one_side(found: Row) -> list[str]:
     return reported
 
 
-def _verdict(row: Row) -> Text:
-    mark = "*" if isinstance(row["reason"], str) else ""
-    return coloured(row["verdict"]) + Text(mark)
+def _verdict(row: Row, marks: Mapping[str, str]) -> Text:
+    return coloured(row["verdict"]) + Text(marks.get(_reason(row), ""))
 
 
-def _reasons(rows: Iterable[Row]) -> list[str]:
-    """Return the reasons of marked verdicts, each once."""
-    given = [row["reason"] for row in rows if isinstance(row["reason"], str)]
-    return [
-        f"* {reason}"
-        for reason in dict.fromkeys(
-            AMONG_ALL if is_among_all(reason) else reason for reason in given
-        )
-    ]
+def _marks(rows: Iterable[Row]) -> dict[str, str]:
+    """Return the reasons of verdicts with their marks: numbered where there are several."""
+    reasons = [reason for reason in dict.fromkeys(map(_reason, rows)) if reason]
+    if len(reasons) == 1:
+        return {reasons[0]: "*"}
+    return {reason: f"*{number}" for number, reason in enumerate(reasons, start=1)}
+
+
+def _reason(row: Row) -> str:
+    """Return why a verdict is as it is; empty where nothing is to be said."""
+    if is_among_all(row["reason"]):
+        return AMONG_ALL
+    return row["reason"] if isinstance(row["reason"], str) else ""
 
 
 def is_among_all(reason: object) -> bool:
@@ -444,12 +449,25 @@ def medians(row: Row, measure: Measure) -> str:
     """Return both medians in the unit of the larger one."""
     ends = (row["median_a"], row["median_b"])
     if any(map(math.isnan, ends)):
-        return " → ".join("-" if math.isnan(end) else measure.with_unit(end) for end in ends)
+        return " → ".join("-" if math.isnan(end) else with_unit(end, measure) for end in ends)
     if not measure.has_prefix:
-        reported = " → ".join(map(measure.written, ends))
+        reported = " → ".join(_written(end, measure) for end in ends)
         return f"{reported} {shown_unit(measure.unit)}".rstrip()
     divisor, unit = rate_unit(max(map(abs, ends)), str(measure.unit))
     return " → ".join(f"{end / divisor:.3g}" for end in ends) + f" {unit}"
+
+
+def with_unit(median: float, measure: Measure) -> str:
+    """Format a median with its unit, a small one as ``_written`` does."""
+    if measure.unit == "us" or measure.has_prefix:
+        return measure.with_unit(median)
+    return f"{_written(median, measure)} {shown_unit(measure.unit)}".rstrip()
+
+
+def _written(median: float, measure: Measure) -> str:
+    """Format a median; with two digits where rounding to a whole number would hide a half."""
+    is_small = measure.digits == ".0f" and abs(median) < _WHOLE
+    return f"{median:.2g}" if is_small else measure.written(median)
 
 
 def changed(row: Row, measure: Measure) -> tuple[str, str]:

@@ -421,6 +421,24 @@ def test_a_reason_is_marked_and_explained_once() -> None:
     assert text.count("if looked at alone") == 1
 
 
+def test_reasons_of_several_kinds_have_marks_of_their_own() -> None:
+    few = [f"n = {n}; 95 % needs n >= 6" for n in (5, 3)]
+    rows = [row("aggregate_btc_bps", verdict="inconclusive", reason=one) for one in (*few, few[0])]
+    lines = shown_comparison(*rows, row("retransmits"))
+    marks = re.findall(r"inconclusive(\S*)", "\n".join(lines[:-1]))
+    assert [mark for mark in marks if mark.startswith("*")] == ["*1", "*2", "*1"]
+    assert [line for line in lines if line.startswith("*")] == [f"*1 {few[0]}", f"*2 {few[1]}"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shown"),
+    [(0.5, 0.0, "0.5 → 0"), (1.5, 1.0, "1.5 → 1"), (10.5, 9.0, "10 → 9"), (NAN, 0.5, "- → 0.5")],
+)
+def test_a_median_between_two_small_counts_is_not_rounded(a: float, b: float, shown: str) -> None:
+    ends = {"median_a": a, "median_b": b, "difference": b - a, "low": NAN, "high": NAN}
+    assert f" {shown} " in "\n".join(shown_comparison(row("retransmits", **ends)))
+
+
 def test_it_fits_80_columns() -> None:
     rows = [row(name) for name in KNOWN]
     lines = shown_comparison(*rows, every=True)
