@@ -59,6 +59,7 @@ _Facts = dict[str, dict[str, dict[str, object]]]
 
 _PATH = "path_mtu_bytes to "  # and an endpoint: what its packets may have
 _MOST_NAMED = 3  # metrics in a note
+_OF_SUMMARY = ("provider", "sender_flavors", "receiver_flavors", "price_per_hour")
 _UNIT_NOTES = {
     "trials": "one run a side: a difference is one of these two runs, with their machines and their"
     " hour, and need not come from what was changed",
@@ -172,6 +173,7 @@ def compare_command(  # noqa: PLR0913, PLR0917 - each is an option of the comman
         table = _compared((first, second), known, metric, margin, better)
         if fail_on is not None and better is None:
             _refuse_unknown_ways(table, known)
+        table.attrs["differs"] = [one for one in table.attrs["differs"] if _is_known(one, sides)]
         facts = _facts(sides[0]), _facts(sides[1])
         hosts, notes = _hosts(*facts), [*_notes(sides, table, known), *_unpaired(*facts)]
         if junit is not None:
@@ -412,6 +414,14 @@ def _notes(
             f"not judged, since neither direction is clearly better (use --better): {reported}"
         )
     return notes + [_UNIT_NOTES[unit] for unit in table["unit"].unique() if unit in _UNIT_NOTES]
+
+
+def _is_known(differs: Mapping[str, str], sides: Sequence[Sequence[RunDirectory]]) -> bool:
+    """Return whether both sides of a difference are known: without a summary, some are not."""
+    return differs["column"] not in _OF_SUMMARY or all(
+        differs[name] != "none" or any(run.summary.exists() for run in runs)
+        for name, runs in zip("ab", sides, strict=True)
+    )
 
 
 def _memory_notes(

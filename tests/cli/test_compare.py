@@ -48,6 +48,25 @@ def test_a_regression_fails(
     assert (row["n_a"], row["n_b"], row["reason"]) == (6, 6, None)
 
 
+def test_what_is_unknown_of_a_killed_run_is_no_difference(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    (Path(b) / "summary.json").unlink()
+    for first, second in ((a, b), (b, a)):
+        ended = osmef("compare", first, second, "--metric", BTC, "--json").json()
+        assert ended["differs"] == []
+        assert not [note for note in ended["notes"] if "none" in note]
+        assert any("its hosts and settings are not known" in note for note in ended["notes"])
+
+
+def test_flavors_that_only_one_side_has_are_a_difference(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    path = Path(b) / "summary.json"
+    summary = json.loads(path.read_text())
+    ends = [one | {"flavor": None} for one in summary["endpoints"]]
+    path.write_text(json.dumps(summary | {"endpoints": ends}))
+    assert "sender_flavors is small in A and none in B" in osmef("compare", a, b).err
+
+
 def test_a_cell_that_b_lost_is_a_regression(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     path = Path(a) / "trials.jsonl"
