@@ -13,7 +13,7 @@ from importlib.util import LazyLoader, find_spec, module_from_spec
 from pathlib import Path
 from textwrap import indent
 from types import ModuleType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -26,6 +26,9 @@ from osmef.cli.completion import complete_run, complete_setting, complete_where
 from osmef.cli.streams import failure_of
 from osmef.engine.cancellation import CancellationToken, stop_on_signals
 from osmef.errors import InputError, Interrupted, OsmefError, PackageError
+
+if TYPE_CHECKING:
+    from osmef.results.rundir import RunDirectory
 
 Where = Annotated[
     list[str] | None,
@@ -216,6 +219,15 @@ def parse_overrides(texts: list[str]) -> dict[str, str]:
 def print_note(console: Console, text: str, word: str = "[yellow]note[/]") -> None:
     """Print a note: on a terminal broken between words, elsewhere in one line, as for grep."""
     console.print(f"{word}: {escape(text)}", soft_wrap=not console.is_terminal)
+
+
+def note_missing_trials(runs: Iterable[RunDirectory]) -> None:
+    """Print a note for each run whose log of trials has fewer than its summary counts."""
+    from osmef.results.brief import missing_trials  # noqa: PLC0415 - not all commands read runs
+
+    for run in runs:
+        if note := missing_trials(run):
+            print_note(err, f"{run.id}: {note}")
 
 
 def print_json(value: Any) -> None:  # whatever JSON can hold

@@ -11,7 +11,17 @@ from rich.markup import escape
 from rich.text import Text
 
 from osmef.cli.completion import Runs
-from osmef.cli.console import AsJson, Where, err, out, print_json, print_note, reporting, where_of
+from osmef.cli.console import (
+    AsJson,
+    Where,
+    err,
+    note_missing_trials,
+    out,
+    print_json,
+    print_note,
+    reporting,
+    where_of,
+)
 from osmef.errors import InputError
 from osmef.report.fit import column, fitted, table
 from osmef.scenario.fields import Money, parse_money
@@ -67,7 +77,9 @@ def recommend_command(  # noqa: PLR0913, PLR0917 - each is an option of the comm
         from osmef.report.data import Data  # noqa: PLC0415
         from osmef.report.machine_types import priced  # noqa: PLC0415
 
-        trials = priced(Data(*runs, where=where_of(where)), prices)
+        data = Data(*runs, where=where_of(where))
+        note_missing_trials(data.runs)
+        trials = priced(data, prices)
         rtt_s = _parsed("--rtt", rtt, parse_duration)
         money = _budget(budget, trials)
         needs = Needs(
@@ -253,14 +265,13 @@ def similarity_command(  # noqa: PLR0913, PLR0917 - one parameter an option
             raise InputError("nothing of this has to do with prices", where="--prices", cure=cure)
         file = table_among(machines)
         data = Data(*machines)
+        note_missing_trials(data.runs if file is None else ())
         measured = measured_machines(data, file)
         found = counterparts(measured, within=within)
         if found.empty:
-            raise InputError(
-                "no machine type is of another provider",
-                where=", ".join(map(str, machines)),
-                cure="give machine types of two providers, or add --within",
-            )
+            what, where = "no machine type is of another provider", ", ".join(map(str, machines))
+            cure = "give machine types of two providers, or add --within"
+            raise InputError(what, where=where, cure=cure)
         costs = _costs(data, measured, prices, has_runs=file is None) if cheapest else []
         rows = _records(found[found["rank"] <= most])
         if as_json:

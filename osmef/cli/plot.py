@@ -10,7 +10,15 @@ from rich.markup import escape
 from typer.models import OptionInfo
 
 from osmef.cli.completion import complete_metric, complete_run
-from osmef.cli.console import Where, out, read_percent, reporting, set_up_logging, where_of
+from osmef.cli.console import (
+    Where,
+    note_missing_trials,
+    out,
+    read_percent,
+    reporting,
+    set_up_logging,
+    where_of,
+)
 from osmef.errors import InputError
 from osmef.report.options import FigureKind
 from osmef.scenario.names import did_you_mean
@@ -269,6 +277,7 @@ def plot_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
             flavor=flavor or "sender_flavors", machines=machines,
         )  # fmt: skip
         data = Data(*([] if machines else runs or []), where=where_of(where))
+        note_missing_trials(data.runs if runs and not machines else ())
         write(draw(kind, data, wanted), path)
     out.print(f"figure: {escape(str(path))}")
 

@@ -10,7 +10,16 @@ import typer
 from rich.markup import escape
 
 from osmef.cli.completion import Runs, complete_metric
-from osmef.cli.console import AsJson, Where, err, out, print_json, reporting, where_of
+from osmef.cli.console import (
+    AsJson,
+    Where,
+    err,
+    note_missing_trials,
+    out,
+    print_json,
+    reporting,
+    where_of,
+)
 from osmef.errors import NotFoundError
 from osmef.prices.price_list import fetched_file, read_book, update
 from osmef.report.fit import TextColumn, column, table
@@ -137,7 +146,9 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
         from osmef.report.data import Data  # noqa: PLC0415
         from osmef.report.machine_types import price_ranking  # noqa: PLC0415
 
-        measure, found = price_ranking(Data(*runs, where=where_of(where)), metric, prices, flavor)
+        data = Data(*runs, where=where_of(where))
+        note_missing_trials(data.runs)
+        measure, found = price_ranking(data, metric, prices, flavor)
         name = measure.name
         ranking, unpriced = (
             of.astype(object).where(of.notna(), None).to_dict("records")

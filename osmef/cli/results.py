@@ -26,6 +26,7 @@ from osmef.cli.console import (
     Out,
     RunPath,
     err,
+    note_missing_trials,
     out,
     print_json,
     print_note,
@@ -221,6 +222,7 @@ def _read(path: Path) -> _Listed:
     if not run.summary.exists():
         return _begun(run)
     summary = run.read_summary()
+    note_missing_trials([run])
     kinds = dict.fromkeys(cell.workload for cell in summary.cells)
     failed = sum(cell.n_failed for cell in summary.cells)
     good = sum(cell.n_ok for cell in summary.cells)
@@ -255,6 +257,7 @@ def show_command(
             if directory.summary.exists()
             else _so_far(directory, running=running)
         )
+        note_missing_trials([directory])
         if as_json:
             print_json(summary.model_dump(mode="json"))
         else:
@@ -305,6 +308,8 @@ def report_command(
     for reading in readings:
         if reading.summary is None:
             print_note(err, f"{reading.path} has not ended")
+        if reading.missing is not None:
+            print_note(err, f"{reading.directory.id}: {reading.missing}")
     size = output.stat().st_size / 1e6
     out.print(f"{counted(len(readings), 'run')}, {size:.1f} MB: {escape(str(output))}")
 
@@ -369,6 +374,7 @@ def export_command(
         if output is not None:
             _check_target(output)
         directory = _with_summary(run)
+        note_missing_trials([directory])
         if form is Format.RO_CRATE:
             reported = _crate(directory, output, author or [])
         else:

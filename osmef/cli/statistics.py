@@ -16,6 +16,7 @@ from osmef.cli.completion import Runs, complete_metric
 from osmef.cli.console import (
     AsJson,
     Where,
+    note_missing_trials,
     out,
     print_json,
     print_note,
@@ -129,6 +130,7 @@ def _analysed(
     from osmef.report.data import Data  # noqa: PLC0415
 
     data = Data(*runs, where=where_of(where))
+    note_missing_trials(data.runs)
     trials = data.trials
     measures = {one.name: one for one in (chosen(trials, name) for name in metric or (None,))}
     names = list(measures)

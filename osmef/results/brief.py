@@ -80,6 +80,8 @@ class _Cost(TypedDict):
 
 class _Cell(TypedDict):
     key: str
+    n_ok: int
+    n_failed: int
     price_per_hour: NotRequired[_Cost | None]
 
 
@@ -106,7 +108,7 @@ _KEYS = set(BriefTrial.__annotations__)
 
 @dataclass(frozen=True)
 class BriefSummary:
-    """The part of ``Summary``: scenario, kind of cloud, and flavors by endpoint.
+    """The part of ``Summary``: scenario, kind of cloud, flavors by endpoint, number of trials.
 
     ``prices`` has what an hour of all VMs of a cell costs, and in which currency, where known.
     ``measures`` are those of its metrics.
@@ -117,6 +119,33 @@ class BriefSummary:
     flavors: dict[str, str | None] = field(default_factory=dict)
     prices: dict[str, tuple[float, str]] = field(default_factory=dict)
     measures: list[Measure] = field(default_factory=list)
+    trials: int = 0
+
+
+def missing_trials(run: RunDirectory) -> str | None:
+    """Return a warning where the log has fewer trials than the summary counts, else None.
+
+    Without one of the two files there is nothing to compare. Raises InputError where the summary is
+    damaged or of a newer version, and StorageError.
+    """
+    if not run.summary.exists() or not run.trials.exists():
+        return None
+    counted, found = brief_summary(run).trials, _count(run.trials)
+    if found >= counted:
+        return None
+    is_ours = any(run.path.glob("scenario.*"))
+    again = (
+        f"measure what is missing with osmef resume {run.path}" if is_ours else "import it again"
+    )
+    return (
+        f"summary.json counts {counted} trials, and trials.jsonl has {found}: put {run.trials} back"
+        f" from a copy, or {again}"
+    )
+
+
+def _count(path: Path) -> int:
+    """Return how many trials a log has. Raises StorageError."""
+    return sum(is_whole for _number, _text, is_whole in read_lines(path)) - len(_replaced(path))
 
 
 def brief_trials(run: RunDirectory) -> Iterator[BriefTrial]:
@@ -186,7 +215,8 @@ def brief_summary(run: RunDirectory) -> BriefSummary:
         if (price := cell.get("price_per_hour"))
     }
     scenario, provider = reported["run"]["scenario"], reported["run"]["provider"]
-    return BriefSummary(scenario, provider, flavors, prices, reported["measures"])
+    trials = sum(cell["n_ok"] + cell["n_failed"] for cell in reported["cells"])
+    return BriefSummary(scenario, provider, flavors, prices, reported["measures"], trials)
 
 
 def _brief(whole: Summary) -> BriefSummary:
@@ -196,7 +226,9 @@ def _brief(whole: Summary) -> BriefSummary:
         for cell in whole.cells
         if cell.price_per_hour
     }
-    return BriefSummary(whole.run.scenario, whole.run.provider, flavors, prices, whole.measures)
+    trials = sum(cell.n_ok + cell.n_failed for cell in whole.cells)
+    run = whole.run
+    return BriefSummary(run.scenario, run.provider, flavors, prices, whole.measures, trials)
 
 
 if SCHEMA_VERSION != 3:

@@ -19,7 +19,7 @@ from osmef.analysis.differences import (
 from osmef.named_file import open_file
 from osmef.report.html.layout import NOTHING, Column, Emphasis, Field, Table, names, text
 from osmef.report.summary import LIMITS, expectations, money, parts_of, short_cells
-from osmef.results.brief import brief_summary, brief_trials
+from osmef.results.brief import brief_summary, brief_trials, missing_trials
 from osmef.results.files import storage
 from osmef.results.measure import Better, Measure
 from osmef.results.rundir import RunDirectory
@@ -47,14 +47,16 @@ class FailureGroup:
 class ShownRun:
     """A run: its number in the page, from 1, and the content of its directory.
 
-    ``summary`` is None before the end of a run, and after a kill. ``scenario`` is the text of the
-    scenario file, None of an imported run.
+    ``summary`` is None before the end of a run, and after a kill; ``missing`` warns where it counts
+    more trials than there are. ``scenario`` is the text of the scenario file, None of an imported
+    run.
     """
 
     number: int
     directory: RunDirectory
     name: str
     summary: Summary | None
+    missing: str | None
     trials: int
     failed: list[FailureGroup]
     scenario_name: str | None
@@ -76,6 +78,7 @@ def read_run(number: int, directory: RunDirectory) -> ShownRun:
         directory=directory,
         name=brief_summary(directory).scenario,
         summary=summary,
+        missing=missing_trials(directory),
         trials=trials,
         failed=failed,
         scenario_name=found.name if found else None,
