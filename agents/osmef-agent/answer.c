@@ -17,7 +17,7 @@ static char pattern[MIDDLE + 2];
 
 /* Long answers to many clients are sent with sendfile(2) from a file with the middle of the body:
  * between namespaces, with 50 clients of 100 kB, copies took half as much CPU time again at both
- * ends. The file must be sent from the begin of a page: data from the middle of a page saved
+ * ends. The file must be sent from the beginning of a page: data from the middle of a page saved
  * nothing. A separate write of the head saved the second half. With 10 clients copies are faster:
  * they stay in the CPU's cache, and need one system call instead of three. */
 #define LONG_ANSWER (64 * 1024)

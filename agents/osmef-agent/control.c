@@ -130,7 +130,7 @@ static void store_channel_input(struct control *c, const struct json_object *com
 {
     const struct json_member *text = json_find(command, "text");
     if (!c->kind->accepts_input) {
-        protocol_error("this job is told nothing");
+        protocol_error("this job accepts no input");
     } else if (!text || text->type != JSON_STRING) {
         protocol_error("text must be a string");
     } else if (strlen(text->text) > CHANNEL_INPUT_SIZE - c->channel_input_size) {

@@ -25,7 +25,7 @@ void become_subreaper(void);
 /* Reaps the children that have ended. Returns whether there are others. */
 bool reap_descendants(struct descendants *descendants);
 
-/* Kills all descendants, repeatedly, until none is left or that moment. Returns how many are
+/* Kills all descendants, repeatedly, until none is left or until `until_ns`. Returns how many are
  * left. */
 int kill_descendants(struct descendants *descendants, int64_t until_ns);
 

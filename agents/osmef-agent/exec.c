@@ -199,7 +199,7 @@ static void read_status(void)
     struct exec_status status;
     bool received;
     if (!supervisor_read(&exec.supervisor, &status, &received) && !exec.done)
-        job_fail(exec.job, "resource", -1, "the process that guards the program was killed");
+        job_fail(exec.job, "resource", -1, "the program's supervisor was killed");
     if (!received)
         return;
     switch (status.kind) {

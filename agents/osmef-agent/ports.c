@@ -52,12 +52,12 @@ bool ports_receive(const struct flow_threads *threads, int flow, int64_t deadlin
         if (ready < 0 && now_ns() < deadline_ns)
             continue;
         if (ready < 0)
-            return job_fail(threads->job, "arm-timeout", flow, "the peer told no port within %g s",
+            return job_fail(threads->job, "arm-timeout", flow, "the peer sent no port within %g s",
                             threads->params->arm_timeout_s);
         const ssize_t n =
             recv(threads->link.fds[flow], text + used, sizeof text - used, MSG_DONTWAIT);
         if (n <= 0)
-            return job_fail(threads->job, "reset", flow, "the peer left before it told its port");
+            return job_fail(threads->job, "reset", flow, "the peer left before it sent its port");
         used += (size_t)n;
     }
     memcpy(port_in(peer), text, sizeof text);

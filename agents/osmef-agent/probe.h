@@ -1,5 +1,5 @@
 /* Probes: requests beside a flow's connection, each with a connection of its own, or in a datagram
- * of UDP or ICMP. The connection of the flow carries the begin and the end. A probe begins with 0-7
+ * of UDP or ICMP. The connection of the flow carries the beginning and the end. A probe begins with 0-7
  * the cookie's first half, 8-9 flow, 10-15 its number, big endian. */
 #ifndef OSMEF_PROBE_H
 #define OSMEF_PROBE_H

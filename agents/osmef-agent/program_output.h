@@ -38,7 +38,7 @@ struct program_output {
 void output_begin(struct program_output *output, struct job *job, const int fds[STREAMS],
                   uint64_t limit, const char *pattern);
 
-/* Sets the descriptors to wait for, and moves `until_ns` forward where a pause ends before it. */
+/* Sets the descriptors to wait for, and reduces `until_ns` to the end of a pause before it. */
 void output_watch(const struct program_output *output, struct pollfd fds[STREAMS],
                   int64_t *until_ns);
 

@@ -281,8 +281,8 @@ static void listener_ready(struct loop *loop, struct source *source, uint32_t ev
     if (fd >= 0)
         admit(loop, fd);
     else if (is_resource_error(errno))
-        loop_unwatch(loop,
-                     source); /* watched again by sweep(), so that this thread does not spin */
+        /* sweep() watches it again, so that this thread does not spin. */
+        loop_unwatch(loop, source);
 }
 
 /* Level-triggered, so that a thread that is woken for one connection misses no other. */

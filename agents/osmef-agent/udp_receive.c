@@ -242,7 +242,7 @@ static bool read_count(struct receiver *r, int64_t now)
     if (r->count_size < UDP_COUNT_SIZE)
         return true;
     if (!udp_count_read(flow, r->count))
-        return thread_fail(flow->thread, "protocol", "the peer told a count that can't be");
+        return thread_fail(flow->thread, "protocol", "the peer sent an impossible count");
     r->counted_ns = r->quiet_ns = now;
     if (threshold_s < ns_seconds(UDP_CHECK_NS))
         set_timeout(flow->fd, seconds_ns(threshold_s));
@@ -275,7 +275,7 @@ static bool check_sender(struct receiver *r, int64_t now)
     const double count_timeout_s = p->warmup_s + p->duration_s + p->link.stall_timeout_s;
     return r->counted_ns || now - udp->threads.start_ns < seconds_ns(count_timeout_s) ||
            thread_fail(r->flow->thread, "stalled",
-                       "the sender told no count within %g s; is the link up?", count_timeout_s);
+                       "the sender sent no count within %g s; is the link up?", count_timeout_s);
 }
 
 /* Receives what is still queued when the count has been read: duplicates may be among it. */

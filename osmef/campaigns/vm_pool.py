@@ -64,7 +64,8 @@ class PooledVms:
     """The pooled VMs of a platform, if any exist, and their uncharged cost.
 
     ``session`` used them last. What they cost while one uses them is in its own run's cost.
-    ``why_recreated`` is why the last ones did not serve, until others do; ``news`` logs it.
+    ``why_recreated`` is why the last ones did not serve, until others do;
+    ``messages`` are the lines to log.
     """
 
     platform: str
@@ -78,7 +79,7 @@ class PooledVms:
     messages: list[str] = field(default_factory=list)
 
     def accrue(self, now: datetime) -> None:
-        """Add to ``owed`` what the VMs have cost, in ``currency``, since they became idle."""
+        """Add the cost of the idle time so far to ``unpaid_cost``, in ``currency``."""
         cost = self.per_hour
         if self.since is not None and cost is not None:
             self.unpaid_cost += cost.amount * max(0.0, (now - self.since).total_seconds()) / _HOUR_S

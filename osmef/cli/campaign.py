@@ -323,8 +323,10 @@ def _print_end(phase: CampaignPhase, row: CampaignRow, found: list[SessionRow], 
     """Print the status of a campaign whose conductor has ended in a phase, and how to go on."""
     _print_status(row, found)
     if phase is CampaignPhase.STOPPED and row.phase is not CampaignPhase.STOPPED:
-        again = f"it is {row.phase}, and `osmef campaign run {file}` goes on"
-        err.print(f"[yellow]interrupted[/]: {escape(again)}")
+        words = f"continue with: osmef campaign run {file}"
+        if row.phase is CampaignPhase.PAUSED:
+            words += f"; and end its pause with: osmef campaign go-on {row.name}"
+        err.print(f"[yellow]interrupted[/]; {escape(words)}")
 
 
 def _close_vm_pool(context: ConductorContext) -> None:

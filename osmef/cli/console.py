@@ -7,7 +7,7 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from pathlib import Path
@@ -228,6 +228,14 @@ def note_missing_trials(runs: Iterable[RunDirectory]) -> None:
     for run in runs:
         if note := missing_trials(run):
             print_note(err, f"{run.id}: {note}")
+
+
+def note_left_out(paths: Sequence[Path]) -> None:
+    """Print a note for each run that is left out among several, as it has no trials yet."""
+    from osmef.results.rundir import left_out  # noqa: PLC0415 - not all commands read runs
+
+    for run in left_out(paths):
+        print_note(err, f"{run} is left out: it has no trials yet")
 
 
 def print_json(value: Any) -> None:  # whatever JSON can hold

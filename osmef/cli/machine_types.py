@@ -15,6 +15,7 @@ from osmef.cli.console import (
     AsJson,
     Where,
     err,
+    note_left_out,
     note_missing_trials,
     out,
     print_json,
@@ -79,6 +80,7 @@ def recommend_command(  # noqa: PLR0913, PLR0917 - each is an option of the comm
 
         data = Data(*runs, where=where_of(where))
         note_missing_trials(data.runs)
+        note_left_out(runs)
         trials = priced(data, prices)
         rtt_s = _parsed("--rtt", rtt, parse_duration)
         money = _budget(budget, trials)
@@ -266,6 +268,7 @@ def similarity_command(  # noqa: PLR0913, PLR0917 - one parameter an option
         file = table_among(machines)
         data = Data(*machines)
         note_missing_trials(data.runs if file is None else ())
+        note_left_out(machines if file is None else ())
         measured = measured_machines(data, file)
         found = counterparts(measured, within=within)
         if found.empty:

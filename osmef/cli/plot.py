@@ -12,6 +12,7 @@ from typer.models import OptionInfo
 from osmef.cli.completion import complete_metric, complete_run
 from osmef.cli.console import (
     Where,
+    note_left_out,
     note_missing_trials,
     out,
     read_percent,
@@ -278,6 +279,7 @@ def plot_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
         )  # fmt: skip
         data = Data(*([] if machines else runs or []), where=where_of(where))
         note_missing_trials(data.runs if runs and not machines else ())
+        note_left_out((runs or ()) if not machines else ())
         write(draw(kind, data, wanted), path)
     out.print(f"figure: {escape(str(path))}")
 

@@ -14,6 +14,7 @@ from osmef.cli.console import (
     AsJson,
     Where,
     err,
+    note_left_out,
     note_missing_trials,
     out,
     print_json,
@@ -148,6 +149,7 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
 
         data = Data(*runs, where=where_of(where))
         note_missing_trials(data.runs)
+        note_left_out(runs)
         measure, found = price_ranking(data, metric, prices, flavor)
         name = measure.name
         ranking, unpriced = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -87,8 +88,8 @@ OtherRuns = Annotated[
     bool,
     typer.Option(
         "--other-runs",
-        help="Also resources of other runs that a journal names; without it a terminal asks"
-        " for each, and without a terminal they are skipped.",
+        help="Also resources of other runs that a journal names; without it you are"
+        " asked at a terminal, and elsewhere they are skipped.",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Destroy without asking.")]
@@ -142,7 +143,7 @@ def _search(out: Path, provider: str | None, older_than: str | None, access: Acc
     if provider is None and access:
         cure = "name the kind of cloud, for example --provider openstack"
         raise InputError(f"--{next(iter(access))} says where, but not of what", cure=cure)
-    if provider is None and out != RESULTS and not out.is_dir():
+    if provider is None and out != RESULTS and not os.path.isdir(out):  # noqa: PTH112 - never raises
         cure = "name the directory that holds the run directories"
         raise InputError("there is no such directory", where=str(out), cure=cure)
     age = None
@@ -160,10 +161,12 @@ def _search(out: Path, provider: str | None, older_than: str | None, access: Acc
 
 
 def _confirm(count: int) -> bool:
-    """Ask for confirmation; the end of input is a no, as under cron."""
+    """Ask for confirmation; the end of input is a no, as under cron, and Ctrl-C aborts."""
     try:
         return typer.confirm(f"Destroy {f'these {count}' if count > 1 else 'it'}?", err=True)
     except typer.Abort:
+        if sys.stdin.isatty():
+            raise
         err.print("\nno answer: add --yes to destroy without asking")
         return False
 

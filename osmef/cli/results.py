@@ -26,6 +26,7 @@ from osmef.cli.console import (
     Out,
     RunPath,
     err,
+    note_left_out,
     note_missing_trials,
     out,
     print_json,
@@ -305,6 +306,7 @@ def report_command(
         from osmef.report.html.page import write_report  # noqa: PLC0415 - matplotlib loads slowly
 
         readings = write_report(runs, output, title)
+        note_left_out(runs)
     for reading in readings:
         if reading.summary is None:
             print_note(err, f"{reading.path} has not ended")

@@ -16,6 +16,7 @@ from osmef.cli.completion import Runs, complete_metric
 from osmef.cli.console import (
     AsJson,
     Where,
+    note_left_out,
     note_missing_trials,
     out,
     print_json,
@@ -95,7 +96,7 @@ def statistics_command(  # noqa: PLR0913, PLR0917 - each is an option of the com
 
 @dataclass(frozen=True)
 class _Found:
-    """Rows of the table, p-values of Friedman's test by metric, and remarks."""
+    """Rows of the table, p-values of Friedman's test by metric, and notes."""
 
     rows: list[dict[Any, Any]]
     alike: Mapping[str, float | None]
@@ -131,6 +132,7 @@ def _analysed(
 
     data = Data(*runs, where=where_of(where))
     note_missing_trials(data.runs)
+    note_left_out(runs)
     trials = data.trials
     measures = {one.name: one for one in (chosen(trials, name) for name in metric or (None,))}
     names = list(measures)
@@ -168,7 +170,7 @@ def _print(found: _Found, error: float, *, of_pairs: bool) -> None:
 
 
 def _notes(found: _Found) -> Iterator[str]:
-    """Yield the remarks below the table."""
+    """Yield the notes below the table."""
     for name, p in found.alike.items():
         if p is not None:
             yield f"{name}: all cells alike within their blocks: p = {p:.2g} (Friedman)"

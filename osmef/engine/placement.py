@@ -16,7 +16,7 @@ from osmef.providers.sites import Sites
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.location import Location, distance, same_host
 
-Places = Mapping[str, Location]
+Locations = Mapping[str, Location]
 """Where each endpoint is placed, by its name."""
 
 T = TypeVar("T")
@@ -82,7 +82,9 @@ def _tenancy(here: Location, there: Location) -> Tenancy | None:
     return Tenancy.SAME_TENANT if one else Tenancy.DIFFERENT_TENANT
 
 
-def pair_placements(cell: PlannedCell, locations: Places) -> dict[tuple[str, str], PairPlacement]:
+def pair_placements(
+    cell: PlannedCell, locations: Locations
+) -> dict[tuple[str, str], PairPlacement]:
     """Return the placement of every pair of a cell, by the names of its ends."""
     if cell.cell.scenario.workload.asked is not None:  # nothing is known of the other end
         return {(a.name, b.name): PairPlacement(None, None, None) for a, b in cell.pairs}
@@ -243,7 +245,7 @@ class TrialConflicts:
     """Conflicts between cells, by achieved placement, or the requested one if unknown."""
 
     def __init__(self, locations: Mapping[str, Location]) -> None:
-        self._places = locations
+        self._locations = locations
         self._known: dict[frozenset[Key], bool] = {}
 
     def startable(
@@ -279,8 +281,8 @@ class TrialConflicts:
         """Return whether two endpoints share a host; unknown counts as shared."""
         unknown_location = Location()
         found = same_host(
-            self._places.get(one.name, unknown_location),
-            self._places.get(other.name, unknown_location),
+            self._locations.get(one.name, unknown_location),
+            self._locations.get(other.name, unknown_location),
         )
         if one.name == other.name or found is not None:
             return one.name == other.name or bool(found)
@@ -291,7 +293,8 @@ class TrialConflicts:
         if cell.distance == _BETWEEN_TENANTS:
             return True
         return any(
-            pair_placement(a, b, self._places).distance == _BETWEEN_TENANTS for a, b in cell.pairs
+            pair_placement(a, b, self._locations).distance == _BETWEEN_TENANTS
+            for a, b in cell.pairs
         )
 
 

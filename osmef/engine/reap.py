@@ -201,7 +201,7 @@ def _journals(out: Path, errors: list[OsmefError]) -> list[Path]:
 
     def keep(error: OSError) -> None:
         path = Path(error.filename or out)
-        if path != out or path.exists():
+        if path != out or not isinstance(error, FileNotFoundError):
             why = f"can't list the directory: {error.strerror}"
             errors.append(StorageError(why, where=str(path), cure="reap as a user who may read it"))
 

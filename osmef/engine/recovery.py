@@ -14,7 +14,7 @@ from osmef.engine.cancellation import at_once
 from osmef.engine.events import Disturbed, Extended, Located, Planned, Recovered, Started
 from osmef.engine.journal import History, Journal
 from osmef.engine.measure import Batch, EndedTrial, TrialContext, record, run_trials
-from osmef.engine.placement import Places, mismatches, pair_placements, requested
+from osmef.engine.placement import Locations, mismatches, pair_placements, requested
 from osmef.engine.plan import Plan, PlannedTrial, extended, make_plan
 from osmef.engine.station import Station, ask_cloud, is_measurable, lose, loss_of
 from osmef.errors import (
@@ -251,7 +251,7 @@ def moved_from(before: Location, after: Location) -> str:
     return f"from {here or 'somewhere'} to {there or 'somewhere else'}"
 
 
-def _differs(planned: PlannedTrial, before: Places, after: Places) -> bool:
+def _differs(planned: PlannedTrial, before: Locations, after: Locations) -> bool:
     return pair_placements(planned.cell, before) != pair_placements(planned.cell, after)
 
 

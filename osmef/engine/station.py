@@ -323,7 +323,7 @@ class Station:
     def _session_with_free_channel(self, prefix: tuple[str, ...]) -> SshSession:
         """Return a session with room for another channel, a new one if need be."""
         self._more = [session for session in self._more if session.is_open]
-        others = [used for location, used in self._used.items() if location != prefix]
+        others = [used for other, used in self._used.items() if other != prefix]
         for session in (self._session, *self._more):
             if sum(used is session for used in others) < _PLACES_A_SESSION:
                 return session

@@ -165,7 +165,7 @@ def _damaged(history: History) -> list[str]:
     return [f"lines {', '.join(where)}: {reported}"] if where else []
 
 
-def _not_read(history: History, trials: Iterable[Trial], *, running: bool) -> list[str]:
+def _not_read(history: History, trials: Sequence[Trial], *, running: bool) -> list[str]:
     """Warn of groups of trials after which locations were not read.
 
     A run that was killed has not looked, and once it goes on it has other endpoints. A running one
@@ -174,8 +174,8 @@ def _not_read(history: History, trials: Iterable[Trial], *, running: bool) -> li
     looks = (look.trials for look in history.all(Located) if not look.error)
     seen = {index for some in looks for index in some}
     unread = {one.group for one in trials if one.status is Status.OK and one.index not in seen}
-    if running:
-        unread.discard(max((one.group for one in trials), default=0))
+    if running and trials:
+        unread.discard(trials[-1].group)
     if not unread:
         return []
     groups = f"group{'s' * (len(unread) > 1)} {', '.join(map(str, sorted(unread)))}"

@@ -185,8 +185,8 @@ class Sites:
         if failures:
             raise failures[0]
         self._made = {endpoint.name: endpoint for some in made for endpoint in some}
-        all_requests = list(self._made.values())
-        side_by_side(lambda site: self._admit(site, all_requests), _used(context.requests))
+        all_endpoints = list(self._made.values())
+        side_by_side(lambda site: self._admit(site, all_endpoints), _used(context.requests))
         return [self._made[request.name] for request in context.requests]
 
     def _context_at(
@@ -204,10 +204,10 @@ class Sites:
             site=list(self._clouds).index(site) + 1,
         )
 
-    def _admit(self, site: str | None, all_requests: Sequence[Endpoint]) -> None:
+    def _admit(self, site: str | None, all_endpoints: Sequence[Endpoint]) -> None:
         """Admit the peers at other sites, and only these, to a site's endpoints."""
-        here = [end for end in all_requests if end.request.site == site]
-        there = [end.public_address for end in all_requests if end.request.site != site]
+        here = [end for end in all_endpoints if end.request.site == site]
+        there = [end.public_address for end in all_endpoints if end.request.site != site]
         peers = sorted({address for address in there if address is not None})
         if here and peers:
             with _naming(site):
@@ -244,9 +244,9 @@ class Sites:
                 endpoint, self._context_at(site, context, context.check)
             )
         self._made[made.name] = made
-        all_requests = list(self._made.values())
-        for location in _used([end.request for end in all_requests]):
-            self._admit(location, all_requests)
+        all_endpoints = list(self._made.values())
+        for site in _used([end.request for end in all_endpoints]):
+            self._admit(site, all_endpoints)
         return made
 
     def close(self) -> None:

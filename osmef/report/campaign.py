@@ -397,11 +397,11 @@ def _times(column: pd.Series) -> np.ndarray:
 def _consecutive(rows: pd.DataFrame, planned: pd.DataFrame) -> list[slice]:
     """Return which rows are consecutive in the calendar, without a failed one between."""
     known = set(rows["session"])
-    index, misses = {}, 0
+    missed_before, misses = {}, 0
     for session in planned["session"]:
         misses += session not in known
-        index[session] = misses
-    marks = [index.get(session) for session in rows["session"]]
+        missed_before[session] = misses
+    marks = [missed_before.get(session) for session in rows["session"]]
     cuts = [n for n in range(1, len(marks)) if marks[n] is None or marks[n] != marks[n - 1]]
     ends = [0, *cuts, len(marks)]
     return [slice(begin, end) for begin, end in itertools.pairwise(ends)]
@@ -442,9 +442,9 @@ def windows(medians: pd.DataFrame, look: Look = PLAIN) -> Figure:
     for row in medians.to_dict("records"):
         number = kinds.index(str(row["window"]))
         shift = (number - (len(kinds) - 1) / 2) * 0.7 / len(kinds)
-        index = names.index(str(row["platform"])) + shift
+        y = names.index(str(row["platform"])) + shift
         ends = (row["ci95_low"], row["ci95_high"])
-        _draw_median(axes, row["median"], ends, index, how.divisor, number)
+        _draw_median(axes, row["median"], ends, y, how.divisor, number)
     axes.set_yticks(range(len(names)), rows, fontsize=7.5)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
@@ -457,14 +457,14 @@ def _draw_median(  # noqa: PLR0913, PLR0917 - a point and its bar
     axes: Axes,
     median: float,
     ends: Sequence[float],
-    index: float,
+    y: float,
     divisor: float,
     number: int,
 ) -> None:
     look = stroke(number)
     if not any(pd.isna(end) for end in ends):
-        axes.plot([end / divisor for end in ends], [index] * 2, color=look.colour, linewidth=1.4)
-    axes.plot([median / divisor], [index], ls="none", marker=look.marker, color=look.colour,
+        axes.plot([end / divisor for end in ends], [y] * 2, color=look.colour, linewidth=1.4)
+    axes.plot([median / divisor], [y], ls="none", marker=look.marker, color=look.colour,
               markeredgecolor="white", markersize=5)  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
 
 
 def _disambiguated(cells: Sequence[ShownCell], look: Look) -> list[ShownCell]:
-    """Return the cells with places in ambiguous labels."""
+    """Return the cells with placement and tenancy added to ambiguous labels."""
     alike: dict[str, set[str]] = defaultdict(set)
     words = [
         ", ".join(filter(None, (one.placement.placement, one.placement.tenancy))) for one in cells

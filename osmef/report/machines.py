@@ -173,7 +173,7 @@ def _scale(figure: Figure, units: tuple[float, float]) -> float:
     share = engine.get()["rect"][3] if engine else 1.0
     inches = figure.get_figwidth(), figure.get_figheight() * share
     scale = min(
-        1.0, *(occupied / count / _INCHES for occupied, count in zip(inches, units, strict=True))
+        1.0, *(available / count / _INCHES for available, count in zip(inches, units, strict=True))
     )
     if scale < _LEAST_SCALE:
         raise too_small()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import logging
 import os
 import re
 import secrets
@@ -24,7 +23,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from functools import cache
 from itertools import chain, compress
 from os import PathLike
 from pathlib import Path
@@ -55,7 +53,6 @@ _RUN_FILES = ("lock", "summary.json", "trials.jsonl")
 _STAMP = re.compile(r"-(\d{8}T\d{6}Z)-[0-9a-f]{4}$")
 _MOST_NAMED = 5
 _ALIKE = 0.75  # of names, by difflib
-_LOG = logging.getLogger(__name__)
 _NO_RUN_CURE = "osmef run SCENARIO makes one; osmef list DIR shows those of another directory"
 
 
@@ -65,8 +62,8 @@ def find_runs(*paths: str | PathLike[str]) -> list[RunDirectory]:
     A path is what ``run_called`` takes for a run: such as a run directory, or
     the beginning of its name, a summary.json or trials.jsonl in one, a directory that holds runs at
     any depth, which come sorted, or a pattern of such paths with ``*``, ``?``, ``[...]`` and
-    ``**``. Raises InputError for a path that leads to no run, for two runs of one name, and without
-    any path.
+    ``**``. Of several paths a run without trials is left out, see ``left_out``. Raises InputError
+    for a path that leads to no run, for two runs of one name, and without any path.
     """
     if not paths:
         raise InputError("no run was named", cure=_CURE)
@@ -78,6 +75,12 @@ def find_runs(*paths: str | PathLike[str]) -> list[RunDirectory]:
         raise InputError("none of these runs has trials yet", where=str(paths[0]), cure=_CURE)
     _check_names(found)
     return list(found.values())
+
+
+def left_out(paths: Sequence[str | PathLike[str]]) -> list[Path]:
+    """Return the runs without trials that ``find_runs`` leaves out among several paths."""
+    named = [run_called(path) for path in paths] if len(paths) > 1 else []
+    return [run for run in named if is_run(run) and not _at(run)]
 
 
 def _check_names(runs: Mapping[Path, RunDirectory]) -> None:
@@ -103,17 +106,10 @@ def _runs(path: str | PathLike[str], *, one_of_many: bool) -> list[Path]:
         runs = _at(here)
         what = "this run has no trials yet" if here.is_dir() else "there is no such run"
     if not runs and one_of_many and is_run(here):
-        _warn_left_out(here)
         return []
     if not runs:
         raise InputError(what, where=str(path), cure=_CURE)
     return runs
-
-
-@cache
-def _warn_left_out(run: Path) -> None:
-    """Log once that a run is left out: commands look for the same runs several times."""
-    _LOG.warning("%s is left out: it has no trials yet", run)
 
 
 def _at(path: str | PathLike[str]) -> list[Path]:
@@ -265,8 +261,8 @@ class RunDirectory:
         """Return an existing run directory; raises InputError when it is none."""
         run = cls(path)
         with storage("look into", path):
-            is_run = any((path / name).exists() for name in ("lock", "summary.json"))
-        if not is_run:
+            has_run_files = any((path / name).exists() for name in ("lock", "summary.json"))
+        if not has_run_files:
             raise InputError(
                 "this is no run directory" if path.is_dir() else "there is no such run",
                 where=str(path),

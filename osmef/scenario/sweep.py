@@ -89,7 +89,7 @@ def resolve(scenario: Scenario, tree: Node) -> tuple[Scenario, list[Problem]]:
     problems: list[Problem] = []
     ends: dict[str, EndpointSettings] = {}
     for name, end in scenario.endpoints.each.items():
-        flavor, key_path = _flavor(scenario, name, end)
+        flavor, assignment = _flavor(scenario, name, end)
         if not isinstance(flavor, str) or not flavor.startswith(PREFIX):
             continue
         word = flavor.removeprefix(PREFIX)
@@ -103,7 +103,7 @@ def resolve(scenario: Scenario, tree: Node) -> tuple[Scenario, list[Problem]]:
         else:
             names = sorted({*scenario.classes, *_known()})
             cure = did_you_mean(word, names, names)
-            problems.append(tree.nearest(key_path).problem(f"there is no class {word!r}", cure))
+            problems.append(tree.nearest(assignment).problem(f"there is no class {word!r}", cure))
     if not ends:
         return scenario, problems
     endpoints = scenario.endpoints.model_copy(update=ends)
@@ -513,7 +513,7 @@ def _same(combination: Combination, first: Combination, cell: Cell) -> Problem:
             f"{last.name}: {last.text} measures the same as {earlier[last.paths].text}",
             "remove one of them",
         )
-    key_path = changed[-1] if changed else combination[-1]
-    return key_path.value.problem(
+    assignment = changed[-1] if changed else combination[-1]
+    return assignment.value.problem(
         f"this combination is a cell already: {cell.key}", "remove one of them"
     )

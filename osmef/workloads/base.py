@@ -75,6 +75,10 @@ class Step:
     room: int = 0
     rank: bool = False
 
+    def __post_init__(self) -> None:
+        if "connections" in self.parameters:
+            raise ValueError("connections are a field of a step, and none of its parameters")
+
 
 @dataclass(frozen=True)
 class Part:

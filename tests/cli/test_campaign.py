@@ -211,7 +211,7 @@ def test_ctrl_c_and_on_again(place: Path) -> None:
     assert (found["phase"], found["conducted"]) == ("active", False)
     assert found["counts"].get("planned", 0) > 0
     assert out == run(place, "status", "now").stdout
-    assert "interrupted: it is active, and `osmef campaign run now.json` goes on\n" in err
+    assert "interrupted; continue with: osmef campaign run now.json\n" in err
     assert run(place, "run", "now.json").returncode == 0
     assert status(place)["counts"] == {"done": 2}
 

@@ -140,7 +140,7 @@ class Agent:
         elif name == "stop":
             self._refuse("this job ends by itself; abort it to end it early")
         elif name == "write":
-            self._refuse("this job is told nothing")
+            self._refuse("this job accepts no input")
         else:
             self._network.leave(job)
             message = "the controller aborted the job"

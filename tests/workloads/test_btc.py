@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from osmef.agent.messages import BulkResult
 from osmef.errors import AgentError
 from osmef.results.observations import Direction, Purpose
-from osmef.workloads.base import PartResult
+from osmef.workloads.base import PartResult, Step
 from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
 
 
@@ -29,6 +29,11 @@ def test_settings_not_requested_are_left_to_the_kernel() -> None:
         "duration_s": 3.0, "interval_s": 1.0, "direction": "forward",
         "mode": "copy",
     }  # fmt: skip
+
+
+def test_connections_as_a_parameter_of_a_step_are_rejected() -> None:
+    with pytest.raises(ValueError, match="a field of a step"):
+        Step("sender", "bulk", {"connections": 2})
 
 
 @pytest.mark.parametrize(

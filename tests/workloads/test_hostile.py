@@ -33,8 +33,8 @@ from osmef.workloads.trial_workload import TrialWorkload
 from tests.flood import bounded_memory
 from tests.workloads.conftest import MakeHosts, MakeScript, pairs
 
-PARAMETERS = {"connections": 2, "interval_s": 0.1}
-PART = Part((Step("sender", "bulk", PARAMETERS),), duration_s=0.2)
+PARAMETERS = {"interval_s": 0.1}
+PART = Part((Step("sender", "bulk", PARAMETERS, connections=2),), duration_s=0.2)
 INTERVAL = {"role": "sender", "start_s": 0, "length_s": 0.1, "bytes": [1, 1]}
 POINT = {"size": 1, "repetitions": 1, "trials": 1}
 TIMES = {f"time_{name}_us": [1, 1, 1] for name in ("min", "median", "max")}

@@ -41,9 +41,9 @@ class Turns(Workload[TurnsSettings]):
         """Return the agents' exchange: the receiver listens, and the sender connects."""
         s = self._settings
         sizes = {"request_size": s.size, "response_size": s.size}
-        parameters = {"connections": 1, "duration_s": s.duration, **sizes}
-        answer = Step("receiver", "exchange", parameters, listens=True)
-        ask = Step("sender", "exchange", parameters)
+        parameters = {"duration_s": s.duration, **sizes}
+        answer = Step("receiver", "exchange", parameters, connections=1, listens=True)
+        ask = Step("sender", "exchange", parameters, connections=1)
         return (Part((answer, ask), duration_s=s.duration),)
 
     def outcome(
@@ -58,5 +58,5 @@ def _rate(ran: PartResult) -> float:
     """Return answers per second of one pair. Raises AgentError."""
     _, asked = ran.results
     if not isinstance(asked, ExchangeResult) or asked.elapsed_s <= 0:
-        raise AgentError("the agent did not tell how long it asked", where=ran.sender)
+        raise AgentError("the agent did not report how long it asked", where=ran.sender)
     return asked.count / asked.elapsed_s

@@ -149,7 +149,7 @@ class Cleanup:
             self.next, self._tries = now, 0
 
     def schedule(self, session: SessionRow, now: datetime, reason: str | None) -> None:
-        """Schedule the cleanup of a session; ``news`` is the reason to log."""
+        """Schedule the cleanup of a session; ``reason`` is logged, if given."""
         if reason is not None:
             self._notify(session, reason)
         if _here(session):

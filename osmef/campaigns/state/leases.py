@@ -252,7 +252,7 @@ def spent(connection: Connection, campaign: int) -> float:
 
 
 def active_holder(connection: Connection, campaign: int, now: datetime) -> str | None:
-    """Return a living conductor of the campaign, if any."""
+    """Return a active conductor of the campaign, if any."""
     return _ActiveHolders(connection, now, HOLDERS.c.campaign == campaign).first()
 
 
@@ -354,12 +354,12 @@ class _ActiveHolders:
         self._gone: dict[str, bool | None] = {}
 
     def holds(self, session: SessionRow) -> bool:
-        """Return whether a running session has a living holder."""
+        """Return whether a running session has a active holder."""
         holder = session.holder or ""
         return bool(holder) and self._lives(holder, session.campaign)
 
     def first(self) -> str | None:
-        """Return the first living holder, if any."""
+        """Return the first active holder, if any."""
         return next((name for name, campaign in self._leases if self._lives(name, campaign)), None)
 
     def _lives(self, holder: str, campaign: int) -> bool:

@@ -181,7 +181,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
     def provisioner(
         self, context: RunContext, maker: Maker[A, M], tenants: Sequence[Tenant[A]]
     ) -> Provisioner[A, Any, V]:
-        """Return the builder of a run, which has created nothing yet."""
+        """Return the provisioner of a run, which has created nothing yet."""
         return self.provisioner_type(self._settings, context, maker, tenants, self.remove)
 
     def problems_of(self, cell: Cell) -> Iterator[Problem]:
@@ -217,7 +217,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         return open_tenants(slots, self._settings.tenants, lambda named: self.log_in(named, check))
 
     def begin(self, context: RunContext) -> Provisioner[A, Any, V]:
-        """Log in, and return the builder of a run. Raises ProviderError."""
+        """Log in, and return the provisioner of a run. Raises ProviderError."""
         mark: Any = self.mark_type.of(context)
         self._maker = Maker(mark, context.ledger, self.types)
         self._tenants = self.tenants_of(slots_of(context.requests), context.check)
@@ -250,7 +250,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         super().close()
 
     def provisioned(self) -> Provisioner[A, Any, V]:
-        """Return the builder. Raises ProviderError before anything was created."""
+        """Return the provisioner. Raises ProviderError before anything was created."""
         if self._provisioner is None:
             raise nothing_made(self.kind)
         return self._provisioner

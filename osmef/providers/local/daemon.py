@@ -225,8 +225,8 @@ class EmulatedCloud:
         self._ports: dict[str, list[tuple[str, str]]] = {host.name: [] for host in spec.hosts}
         self._media: dict[str, str | None] = {}
         self._tenants = {tenant.name: tenant for tenant in spec.tenants}
-        self._root_namespace = Namespace.of_process("self")
-        with self._root_namespace.netlink() as net:
+        self._own_namespace = Namespace.of_process("self")
+        with self._own_namespace.netlink() as net:
             net.up("lo")
             net.add_bridge(_PHYSICAL)
             net.add_bridge(_MANAGEMENT)
@@ -292,7 +292,7 @@ class EmulatedCloud:
             net.add_default_route(gateway)
             if has_ipv6():
                 net.add_default_route(ipv6_of(gateway))
-        with self._root_namespace.netlink() as net:
+        with self._own_namespace.netlink() as net:
             net.add_cable(f"mgmt{number}", _MANAGEMENT, namespace, "mgmt0", _MTU)
         with namespace.netlink() as net:
             net.add_address("mgmt0", spec.management, _prefix_length(self._spec.management))
@@ -308,12 +308,12 @@ class EmulatedCloud:
         the guest's own end is lost when that is moved into a namespace.
         """
         link, near, far = (f"{end}{number}" for end in ("link", "near", "far"))
-        with self._root_namespace.netlink() as net:
+        with self._own_namespace.netlink() as net:
             if not net.has(switch):
                 net.add_bridge(switch)
             net.add_bridge(link)
             net.add_cable(near, link, namespace, name, _MTU)
-            net.add_cable(far, link, self._root_namespace, f"sw{number}", _MTU)
+            net.add_cable(far, link, self._own_namespace, f"sw{number}", _MTU)
             net.attach(f"sw{number}", switch)
             for port in (near, far):
                 net.limit_rate(port, self._spec.link_rate_bps)
@@ -322,7 +322,7 @@ class EmulatedCloud:
     def prepare(self, hosts: list[str], *, in_turns: bool) -> None:
         """Let hosts share one medium on each switch, at the rate of a link, or end that."""
         medium = f"turn{list(self._hosts).index(hosts[0])}" if in_turns else None
-        with self._root_namespace.netlink() as net:
+        with self._own_namespace.netlink() as net:
             for host in hosts:
                 for port, switch in self._ports[host]:
                     self._join(net, port, None if medium is None else f"{medium}{switch}")

@@ -162,7 +162,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
     def provisioner(
         self, context: RunContext, maker: Maker, tenants: Sequence[Tenant[Cloud]]
     ) -> Provisioner:
-        """Return the builder of a run's servers, with physical hosts locked."""
+        """Return the provisioner of a run's servers, with physical hosts locked."""
         hosts, fixed = self._hosts.create(context), self._hosts.names(context.requests)
         ours = replace(
             context, requests=[one for one in context.requests if one.tenant is not None]

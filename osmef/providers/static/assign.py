@@ -47,12 +47,12 @@ def assign(requests: Sequence[EndpointRequest], hosts: Hosts) -> dict[str, str]:
         if request.host is not None:
             slots.setdefault(request.host, []).append(request)
     physical_hosts = _physical_hosts(hosts)
-    all_requests = [name for there in physical_hosts.values() for name in there]
+    all_names = [name for there in physical_hosts.values() for name in there]
     names = list(dict.fromkeys(r.tenant for r in requests if r.tenant is not None))
     for tenants in _tenants(names, hosts):
         search = _Search(requests, slots, hosts, physical_hosts, tenants)
         for where in search.spreads():
-            found = search.assign(requests, where, all_requests)
+            found = search.assign(requests, where, all_names)
             if found is not None:
                 return found
     raise _missing(requests, hosts, physical_hosts)

@@ -337,7 +337,7 @@ def _hover_text(
     x: float | None, ends: tuple[float, float] | None, ticks: Mapping[float, str]
 ) -> str:
     """Return the hover text: category, and interval."""
-    number = (
+    category = (
         ""
         if x is None
         else next(
@@ -345,7 +345,7 @@ def _hover_text(
         )
     )
     interval = f"<br>{ends[0]:.4g} to {ends[1]:.4g}" if ends else ""
-    return f"{_plain(number, ', ')}{interval}"
+    return f"{_plain(category, ', ')}{interval}"
 
 
 def _error(
@@ -482,7 +482,7 @@ class Drawn:
 def draw_run(reading: ShownRun, *, whole: bool) -> Iterator[Drawn]:
     """Draw the informative figures of a run; none for many cells.
 
-    These are those that are in its directory, and with ``whole`` those of ``_telling``.
+    These are those that are in its directory, and with ``whole`` those of ``_further_kinds``.
     """
     data = Data(reading.path)
     if not reading.trials or data.trials["cell"].nunique() > _MOST_CELLS:

@@ -181,12 +181,12 @@ class OpenStackSettings(NicSettings, CloudWithHosts):
     def lanes(self, parallel: int, kinds: int) -> int:
         """Return one lane for each kind of pairs with server groups: a server has one group.
 
-        Named hosts or zones are shared by all kinds, two of them for each trial at once.
+        Named targets or zones are shared by all kinds, two of them for each trial at once.
         """
         if self.placement_by is PlacedBy.SERVER_GROUP:
             return kinds
-        hosts = self.zones if self.placement_by is PlacedBy.ZONE else self.compute_hosts
-        return max(1, min(parallel, len(hosts) // 2))
+        targets = self.zones if self.placement_by is PlacedBy.ZONE else self.compute_hosts
+        return max(1, min(parallel, len(targets) // 2))
 
 
 class OpenStackAccess(CloudAccess):

@@ -35,7 +35,7 @@ from osmef.errors import OsmefError, StorageError
 from osmef.results.files import copying
 
 # So long the controller may be silent; it says each BEAT_S that it lives.
-TIMEOUT_S = 90.0
+CONTROLLER_TIMEOUT_S = 90.0
 BEAT_S = 10.0
 _LOOK_S = 2.0
 
@@ -129,7 +129,7 @@ class ControllerChannel:
         self._waiting[number] = answer
         try:
             self._send(WorkerMessage(token, number, self._reply_queue, kind, path, data))
-            problem = answer.result(TIMEOUT_S)
+            problem = answer.result(CONTROLLER_TIMEOUT_S)
         except (OSError, TimeoutError) as error:
             raise StorageError("the controller does not answer", where=path or None) from error
         finally:
@@ -143,7 +143,7 @@ class ControllerChannel:
             self._send(WorkerMessage(token, 0, self._reply_queue, kind, data=data))
 
     def _send(self, message: WorkerMessage) -> None:
-        self._messages.put(tuple(vars(message).values()), timeout=TIMEOUT_S)
+        self._messages.put(tuple(vars(message).values()), timeout=CONTROLLER_TIMEOUT_S)
 
     @contextmanager
     def session(self, token: str, root: Path) -> Iterator[RemoteSession]:
@@ -175,7 +175,7 @@ class ControllerChannel:
             for reply in itertools.chain.from_iterable(messages):
                 self._heard = time.monotonic()
                 self._take(ControllerReply(*reply))
-            if time.monotonic() - self._heard > TIMEOUT_S:
+            if time.monotonic() - self._heard > CONTROLLER_TIMEOUT_S:
                 self._stop_all("the controller is silent")
         with suppress(OSError, RuntimeError):
             self._replies.close()
