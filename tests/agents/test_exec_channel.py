@@ -1,4 +1,4 @@
-"""A program's channel: what it says there is told, and what is written comes to it."""
+"""A program's channel: what it writes there is reported, and what is written comes to it."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_write_to_a_job_that_is_no_program_is_rejected(start: StartAgent) -> N
     sender, receiver = start(), start()
     connect(sender, receiver)
     sender.command("write", id="job-1", text="x")
-    assert "told nothing" in sender.expect("error")["message"]
+    assert "accepts no input" in sender.expect("error")["message"]
 
 
 @pytest.mark.parametrize("text", [7, ["a"], None])

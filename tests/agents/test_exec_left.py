@@ -94,7 +94,7 @@ def test_a_supervisor_that_is_killed_leaves_nothing(marked: Marked) -> None:
     until(lambda: len(marked.alive()) == FAMILY_SIZE + 2)
     os.kill(marked.supervisor(), signal.SIGKILL)
     event = failure(marked.agent)
-    assert (event["kind"], "guards" in event["message"]) == ("resource", True)
+    assert (event["kind"], "supervisor" in event["message"]) == ("resource", True)
     assert marked.alive() == {marked.agent.process.pid}
     assert run(marked.agent, ["true"])[1]["status"] == 0
 
