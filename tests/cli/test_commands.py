@@ -16,6 +16,7 @@ from typer.main import get_group
 from osmef.cli.completion import complete_run
 from osmef.cli.main import make_app
 from tests.cli.conftest import ROOT, Osmef, obeying_permissions
+from tests.invoked import invoke
 
 SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
 COMMANDS = (
@@ -404,3 +405,22 @@ def test_a_reap_of_a_missing_directory_is_an_error(osmef: Osmef) -> None:
     for name in ("nowhere", "file"):
         ended = osmef("reap", "--out", name)
         assert (ended.code, "there is no such directory" in ended.err) == (2, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_unreadable_runs_are_listed_as_such_beside_the_others(tmp_path: Path) -> None:
+    for name in ("good", "closed-20261101T000000Z-0a1b", "secret"):
+        shutil.copytree(SAMPLE, tmp_path / name)
+    for path in (*tmp_path.iterdir(), tmp_path, *list(tmp_path.parents)[:-2]):
+        path.chmod(path.stat().st_mode | 0o755)
+    (tmp_path / "closed-20261101T000000Z-0a1b").chmod(0)
+    (tmp_path / "secret" / "summary.json").chmod(0)
+    os.seteuid(65534)
+    try:
+        listed = invoke("list", tmp_path, "--json")
+    finally:
+        os.seteuid(0)
+    assert listed.exit_code == 0, listed.output
+    states = {one["name"]: one["state"] for one in json.loads(listed.stdout)["runs"]}
+    assert states.pop("good") == "complete"
+    assert [state.partition(":")[0] for state in states.values()] == ["unreadable"] * 2
