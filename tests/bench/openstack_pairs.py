@@ -8,7 +8,7 @@ from collections.abc import Callable
 import openstack
 
 from osmef.providers.base import EndpointRequest, Resource, RunContext
-from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.cloud.account import Tenant
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.network import source_address
 from osmef.providers.openstack.provider import OpenStackProvider, Provisioner

@@ -10,6 +10,7 @@ from typing import Any
 from osmef.errors import CapacityError, NotFoundError, ProviderError
 from osmef.providers.aws.access import ERRORS, Account, where
 from osmef.providers.base import EndpointRequest
+from osmef.providers.cloud.account import Tenant
 from osmef.providers.cloud.errors import Meaning
 from osmef.providers.cloud.lookup import (
     Flavor,
@@ -23,7 +24,6 @@ from osmef.providers.cloud.lookup import (
     smallest,
 )
 from osmef.providers.cloud.public_cloud import Share, shares
-from osmef.providers.cloud.tenants import Tenant
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 from osmef.scenario.fields import FlavorNeed

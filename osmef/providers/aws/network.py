@@ -16,8 +16,8 @@ from osmef.errors import ProviderError, QuotaError
 from osmef.providers.aws.access import ERRORS, Account, code_of, not_listed_yet, where
 from osmef.providers.aws.resource_types import Maker
 from osmef.providers.base import EndpointRequest
-from osmef.providers.cloud import tenants
-from osmef.providers.cloud.tenants import Tenant, block_of, slots_of, split
+from osmef.providers.cloud import account
+from osmef.providers.cloud.account import Tenant, block_of, slots_of, split
 from osmef.providers.marks import Mark
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.clouds.aws import AwsSettings
@@ -31,7 +31,7 @@ _MOST_RULES, _OWN_RULES, _RULES_A_PEER = 60, 3, 2
 
 
 @dataclass(frozen=True)
-class TenantNet(tenants.TenantNet[Account]):
+class TenantNet(account.TenantNet[Account]):
     """The VPC of a tenant's instances.
 
     Subnets are by the id of their zone, those of further interfaces by it and their number.

@@ -14,7 +14,7 @@ from osmef.providers.aws.access import ENDED, ERRORS, Account, where
 from osmef.providers.aws.lookup import FlavorInfo
 from osmef.providers.aws.resource_types import Facts, Maker, token_of
 from osmef.providers.base import EndpointRequest, Problem
-from osmef.providers.cloud.placement import HostRules, host_numbers
+from osmef.providers.cloud.lookup import HostRules, host_numbers
 from osmef.providers.cloud.provisioning import Vm
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 from osmef.scenario.fields import Placement, Tenancy

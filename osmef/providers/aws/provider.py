@@ -28,11 +28,10 @@ from osmef.providers.base import (
     never_cancelled,
 )
 from osmef.providers.cloud import provisioning
-from osmef.providers.cloud.lookup import Offers
-from osmef.providers.cloud.placement import first_with_capacity
+from osmef.providers.cloud.account import Tenant, access_with, networks_for, offers_of, slots_of
+from osmef.providers.cloud.lookup import Offers, first_with_capacity
 from osmef.providers.cloud.provisioning import Vm, VmSpec
 from osmef.providers.cloud.public_cloud import VmCloud
-from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, offers_of, slots_of
 from osmef.providers.cloud_init import cloud_config
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side

@@ -11,9 +11,9 @@ from typing import Any
 from osmef.providers.azure.access import ERRORS, Subscription
 from osmef.providers.azure.lookup import Image, Size
 from osmef.providers.azure.resource_types import GROUP, Body, Maker, body_in
-from osmef.providers.cloud import tenants
+from osmef.providers.cloud import account
+from osmef.providers.cloud.account import Tenant, block_of, split
 from osmef.providers.cloud.lookup import Offers
-from osmef.providers.cloud.tenants import Tenant, block_of, split
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import DATA_PORTS
@@ -103,7 +103,7 @@ def interface(region: str, subnet: str, public: str | None, *, accelerated: bool
 
 
 @dataclass(frozen=True)
-class TenantNet(tenants.TenantNet[Subscription]):
+class TenantNet(account.TenantNet[Subscription]):
     """A tenant's resource group and network."""
 
     offers: Offers[Size, Image]

@@ -16,7 +16,7 @@ from typing import Any
 from osmef.providers.azure.network import TenantNet
 from osmef.providers.azure.resource_types import Body, Maker, body_in
 from osmef.providers.base import EndpointRequest, Problem
-from osmef.providers.cloud.placement import HostRules
+from osmef.providers.cloud.lookup import HostRules
 from osmef.providers.parallel import by_each
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import Placement, Tenancy

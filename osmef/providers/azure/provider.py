@@ -37,10 +37,9 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import provisioning
-from osmef.providers.cloud.lookup import common_zones
-from osmef.providers.cloud.placement import first_with_capacity
+from osmef.providers.cloud.account import Tenant, access_with, slots_of
+from osmef.providers.cloud.lookup import common_zones, first_with_capacity
 from osmef.providers.cloud.public_cloud import Share, VmCloud, shares
-from osmef.providers.cloud.tenants import Tenant, access_with, slots_of
 from osmef.providers.cloud_init import cloud_config, user_data
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side, together

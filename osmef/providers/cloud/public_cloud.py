@@ -21,10 +21,9 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import resource_types, teardown
-from osmef.providers.cloud.account import CloudWaits
+from osmef.providers.cloud.account import A, CloudWaits, Tenant, open_tenants, slots_of
 from osmef.providers.cloud.provisioning import Provisioner, V
-from osmef.providers.cloud.resource_types import A, M, Maker, Types
-from osmef.providers.cloud.tenants import Tenant, open_tenants, slots_of
+from osmef.providers.cloud.resource_types import M, Maker, Types
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import AT_ONCE
 from osmef.remote.login import Login

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from osmef.providers.base import Ledger, Resource, Unread, pass_over
-from osmef.providers.cloud.account import Account, Again
+from osmef.providers.cloud.account import A, Again
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import AT_ONCE, side_by_side
 
-A = TypeVar("A", bound=Account)
 M = TypeVar("M", bound=Mark)
 
 

@@ -12,8 +12,9 @@ from typing import Generic
 
 from osmef.errors import OsmefError, ProviderError
 from osmef.providers.base import Resource
+from osmef.providers.cloud.account import A
 from osmef.providers.cloud.errors import Meaning
-from osmef.providers.cloud.resource_types import A, Found, ResourceType, Types
+from osmef.providers.cloud.resource_types import Found, ResourceType, Types
 from osmef.providers.parallel import AT_ONCE, side_by_side
 
 Gone = Callable[[Resource], None]

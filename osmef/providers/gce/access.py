@@ -17,9 +17,8 @@ from google.cloud import compute_v1
 from osmef.errors import ApiError, CredentialsError, NotFoundError
 from osmef.providers.base import Access, CancellationCheck, never_cancelled
 from osmef.providers.cloud import account as cloud
-from osmef.providers.cloud.account import Again, CloudWaits
+from osmef.providers.cloud.account import Again, CloudWaits, access_with
 from osmef.providers.cloud.errors import AGAIN, ErrorTable, Meaning, Row
-from osmef.providers.cloud.tenants import access_with
 from osmef.providers.marks import PREFIX
 
 _GRANT = "grant {}; docs/policies/gce-role.yaml has all that OSMeF needs"

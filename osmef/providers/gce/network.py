@@ -9,8 +9,8 @@ from typing import Any
 
 from google.cloud import compute_v1
 
-from osmef.providers.cloud import tenants
-from osmef.providers.cloud.tenants import Tenant, block_of
+from osmef.providers.cloud import account
+from osmef.providers.cloud.account import Tenant, block_of
 from osmef.providers.gce.access import AT_ONCE, Project
 from osmef.providers.gce.resource_types import Maker
 from osmef.providers.parallel import side_by_side, together
@@ -34,7 +34,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class TenantNet(tenants.TenantNet[Project]):
+class TenantNet(account.TenantNet[Project]):
     """A tenant with its network, and those of further interfaces."""
 
     network: Network

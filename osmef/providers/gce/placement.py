@@ -14,7 +14,7 @@ from google.cloud import compute_v1
 
 from osmef.errors import CapacityError
 from osmef.providers.base import EndpointRequest, Problem
-from osmef.providers.cloud.placement import HostRules, host_numbers
+from osmef.providers.cloud.lookup import HostRules, host_numbers
 from osmef.providers.gce.access import Project, last
 from osmef.providers.gce.lookup import region_of
 from osmef.providers.gce.resource_types import Maker

@@ -25,12 +25,10 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import provisioning
-from osmef.providers.cloud.account import Again
-from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards
-from osmef.providers.cloud.placement import first_with_capacity
+from osmef.providers.cloud.account import Again, Tenant, access_with, networks_for, slots_of
+from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards, first_with_capacity
+from osmef.providers.cloud.provisioning import BootingGuest
 from osmef.providers.cloud.public_cloud import VmCloud, shares
-from osmef.providers.cloud.ssh_access import BootingGuest
-from osmef.providers.cloud.tenants import Tenant, access_with, networks_for, slots_of
 from osmef.providers.cloud_init import cloud_config, keys_in, user_data
 from osmef.providers.gce import lookup, placement
 from osmef.providers.gce.access import AT_ONCE, ERRORS, Project, last

@@ -14,6 +14,7 @@ from openstack.exceptions import NotFoundException, raise_from_response
 
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.base import EndpointRequest
+from osmef.providers.cloud.account import networks_for
 from osmef.providers.cloud.lookup import (
     Flavor,
     Quota,
@@ -22,7 +23,6 @@ from osmef.providers.cloud.lookup import (
     fitting,
     known_names,
 )
-from osmef.providers.cloud.tenants import networks_for
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.placement import plan_groups
 from osmef.providers.openstack.resource_types import rules_for

@@ -11,8 +11,8 @@ from typing import Any
 from openstack.connection import Connection
 
 from osmef.errors import ProviderError
-from osmef.providers.cloud import tenants
-from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.cloud import account
+from osmef.providers.cloud.account import Tenant
 from osmef.providers.local.addresses import used_networks
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.lookup import Names
@@ -89,7 +89,7 @@ def used_here() -> list[IPv4Network]:
 
 
 @dataclass(frozen=True)
-class TenantNet(tenants.TenantNet[Cloud]):
+class TenantNet(account.TenantNet[Cloud]):
     """The network of a tenant's servers.
 
     ``group`` is the security group and ``subnet`` the subnet that were made for the run, None where

@@ -28,10 +28,16 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.cloud import provisioning, resource_types
-from osmef.providers.cloud.account import CloudWaits
+from osmef.providers.cloud.account import (
+    CloudWaits,
+    Tenant,
+    access_with,
+    offers_of,
+    open_tenants,
+    slots_of,
+)
+from osmef.providers.cloud.provisioning import BootingGuest
 from osmef.providers.cloud.public_cloud import VmCloud
-from osmef.providers.cloud.ssh_access import BootingGuest
-from osmef.providers.cloud.tenants import Tenant, access_with, offers_of, open_tenants, slots_of
 from osmef.providers.openstack import lookup, network, placement, servers
 from osmef.providers.openstack.access import USUAL, Cloud, identity, login_of, open_cloud
 from osmef.providers.openstack.lookup import KEY_PAIRS, needs_floating

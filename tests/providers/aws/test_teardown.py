@@ -12,8 +12,7 @@ from osmef.providers.aws.network import make_keypair, make_net, make_subnets
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.aws.resource_types import TYPES, Maker
 from osmef.providers.base import Resource
-from osmef.providers.cloud.account import CloudWaits
-from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.cloud.account import CloudWaits, Tenant
 from osmef.providers.marks import Mark
 from osmef.remote.login import KeyPair
 from tests.aws.api import REGION, Api, Fault

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from osmef.errors import CapacityError, NotFoundError, ProviderError, QuotaError
 from osmef.providers.base import EndpointRequest, RunContext
-from osmef.providers.cloud.account import Account
+from osmef.providers.cloud.account import Account, Tenant, TenantNet, block_of, open_tenants
 from osmef.providers.cloud.lookup import (
     Flavor,
     Offers,
@@ -23,13 +23,12 @@ from osmef.providers.cloud.lookup import (
     Zones,
     common_zones,
     compare_quotas,
+    first_with_capacity,
+    host_numbers,
     known_names,
     smallest,
 )
-from osmef.providers.cloud.placement import first_with_capacity, host_numbers
-from osmef.providers.cloud.provisioning import Provisioner, Vm, VmSpec
-from osmef.providers.cloud.ssh_access import BootingGuest
-from osmef.providers.cloud.tenants import Tenant, TenantNet, block_of, open_tenants
+from osmef.providers.cloud.provisioning import BootingGuest, Provisioner, Vm, VmSpec
 from osmef.remote.login import KeyPair
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 from tests.providers.cloud.fake import ERRORS, QUICK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from osmef.providers.base import RunContext
-from osmef.providers.cloud.ssh_access import BootingGuest
+from osmef.providers.cloud.provisioning import BootingGuest
 from osmef.remote.login import HostKeys, Login
 from tests.providers.aws.conftest import api as aws_account  # noqa: F401 - a fixture
 from tests.providers.aws.conftest import aws_api, credentials  # noqa: F401 - fixtures

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from osmef.errors import BootError, ProviderError
-from osmef.providers.cloud.account import CloudWaits
-from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.cloud.account import CloudWaits, Tenant
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.lookup import FlavorInfo, Names, ResolvedBootSource
 from osmef.providers.openstack.network import TenantNet

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from osmef.providers.base import EndpointRequest, RunContext
-from osmef.providers.cloud.tenants import Tenant
+from osmef.providers.cloud.account import Tenant
 from osmef.providers.openstack.lookup import FlavorInfo, Names, ResolvedBootSource, needs_floating
 from osmef.providers.openstack.network import TenantNet
 from osmef.providers.openstack.placement import VmPlacement
