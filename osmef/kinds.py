@@ -216,7 +216,7 @@ class Kinds:
         raise KindError(
             f"the {self.what} {name} can't be used: {broken.why}",
             where=broken.package,
-            cure=f"mend or remove the package: pip uninstall {broken.package}",
+            cure=f"fix or remove the package: pip uninstall {broken.package}",
         )
 
     def _checked(self, point: EntryPoint) -> type[Any]:

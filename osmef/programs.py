@@ -40,7 +40,7 @@ TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGHUP)
 """What a terminal sends to all processes of the job that runs in it."""
 
 
-def start_apart(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+def start_in_new_session(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     """Start a program in a new session, with the arguments of ``subprocess.Popen``.
 
     No signal of the terminal reaches it, also not between its first moment, in our session, and its

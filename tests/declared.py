@@ -8,7 +8,7 @@ import pandas as pd
 
 from osmef.importers import MEASURES
 from osmef.results.frame import describe_columns
-from osmef.results.measure import Measure, of_background, together
+from osmef.results.measure import Measure, merge_measures, of_background
 from osmef.results.summary import CellInfo
 from osmef.workloads import siege
 from osmef.workloads.kinds import btc, latency, size_sweep, udp
@@ -20,7 +20,7 @@ WORKLOADS = {
     "udp": udp.BOTH_WAYS,
     "pingpong": siege.MEASURES,
 }
-_EVERY = together([*WORKLOADS.items(), *MEASURES.items()])
+_EVERY = merge_measures([*WORKLOADS.items(), *MEASURES.items()])
 _BACKGROUND = {one.name: one for one in map(of_background, _EVERY.values())}
 
 

@@ -267,7 +267,7 @@ def test_a_broken_plugin_is_named_and_does_not_stop_others(
         done = site.osmef("validate", site.write("workload: x"))
         assert done.code == 2
         assert "x.yaml:2:11: the workload x can't be used" in done.err
-        assert "cure: mend or remove the package: pip uninstall pkg" in done.err
+        assert "cure: fix or remove the package: pip uninstall pkg" in done.err
         assert site.osmef("workloads", "x").code == 2
 
 

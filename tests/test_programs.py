@@ -34,7 +34,7 @@ def test_a_missing_program_names_its_package() -> None:
 
 STORM = """
 import os, signal, threading
-from osmef.programs import start_apart
+from osmef.programs import start_in_new_session
 os.setpgid(0, 0)
 signal.signal(signal.SIGINT, lambda *_: None)
 signal.signal(signal.SIGHUP, lambda *_: None)
@@ -45,7 +45,7 @@ def storm():
         os.killpg(0, signal.SIGHUP)
 thread = threading.Thread(target=storm)
 thread.start()
-print({start_apart(["true"]).wait() for _ in range(100)})
+print({start_in_new_session(["true"]).wait() for _ in range(100)})
 ended.set()
 thread.join()
 """

@@ -55,7 +55,7 @@ def announce(what: str, arguments: list[str]) -> None:
     """Say what takes the next minutes."""
     about = {"build": "what builds the agent", "run": "what a measurement needs", ".": "OSMeF"}
     needed = sum(not one.startswith("-") and one != str(ROOT) for one in arguments)
-    more = f": {needed} packages and what they need, from the package registry" if needed else ""
+    more = f": {needed} packages and what they need, from the package index" if needed else ""
     print(f"installing {about.get(what, f'what {what} needs')}{more}", flush=True)  # noqa: T201 - a command line tool
 
 

@@ -34,14 +34,14 @@ static const char pong_help[] =
 static const char ping_help[] =
     "Usage: osmef-agent ping --pong HOST:PORT [OPTIONS]   relay pong's answers, until Ctrl-C\n"
     "\n"
-    "GET /ping/N answers what pong answers to GET /pong/N; GET /mping/N answers how it went:\n"
+    "GET /ping/N answers what pong answers to GET /pong/N; GET /mping/N answers with the outcome:\n"
     "{\"length\", \"code\", \"retries\", \"duration\"}, the duration in ms.\n"
     "\n"
     "  --pong HOST:PORT  where pong is\n"
     "  --port PORT       port to listen on (8080; 0: any free one)\n"
     "  --bind ADDRESS    address to listen on (all)\n"
     "  --retries N       further attempts to reach pong, with growing pauses (10)\n"
-    "  --timeout S       how long pong may say nothing, and how long it is tried (10)\n"
+    "  --timeout S       longest silence of pong, and time for all attempts (10)\n"
     "  --threads N       threads (one a CPU)\n"
     "  --json            print the events of the agent protocol\n";
 

@@ -25,7 +25,7 @@ static const char help[] =
     "                             zerocopy-discard (copy)\n"
     "  --threads N                threads that serve the flows (one for each)\n"
     "  --cpus LIST                bind the threads to these CPUs in turn, as in 0,2,5\n"
-    "  --active SECONDS           pause after sending for so long, again and again\n"
+    "  --active SECONDS           length of each burst; a pause follows it\n"
     "  --idle SECONDS             length of these pauses; the other side must know it too\n"
     "  --window BYTES             socket buffers (the kernel tunes them)\n"
     "  --mss BYTES                largest segment\n"

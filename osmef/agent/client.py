@@ -349,7 +349,7 @@ class Agents:
         if number is None and isinstance(event, Hello):
             self._first.put(event)
         elif number is None or number > self._opened:
-            self._end(f"it said something outside the protocol: {line[:200]!r}")
+            self._end(f"it violated the protocol: {line[:200]!r}")
         elif (agent := self._agents.get(number)) is not None:
             if isinstance(event, ProcessExit):
                 del self._agents[number]

@@ -568,7 +568,7 @@ def parse_event(line: str) -> Event:
         if _UNUSUAL.search(line):
             json.loads(line, parse_int=_int64, parse_float=_finite, parse_constant=_finite)
     except ValueError:  # ValidationError is one, too
-        return OutputEnded(reason=f"it said something outside the protocol: {line[:200]!r}")
+        return OutputEnded(reason=f"it violated the protocol: {line[:200]!r}")
     return event
 
 

@@ -91,14 +91,14 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> LevelShift:
     at = _clearest_cut(series, begin, end, shortest)
     levels = float(np.median(series[begin:at])), float(np.median(series[at:end]))
 
-    def remembers() -> float:
+    def autocorrelated_p() -> float:
         p = max(ar1_p(series, shortest), _local_p(series, cuts, shortest))
         return p if p > LEVEL else max(p, two_state_p(series, levels, shortest))
 
-    return LevelShift(at, both_p(scores, cuts, float(found[best]), remembers))
+    return LevelShift(at, both_p(scores, cuts, float(found[best]), autocorrelated_p))
 
 
-def both_p(scores: Array, cuts: Cuts, found: float, remembers: Callable[[], float]) -> float:
+def both_p(scores: Array, cuts: Cuts, found: float, autocorrelated_p: Callable[[], float]) -> float:
     """Return the larger p of two tests; the second runs only if the first is significant.
 
     ``found`` is the largest of ``cuts.scan`` of the scores. Assumed is what ``find_step`` assumes.
@@ -108,7 +108,7 @@ def both_p(scores: Array, cuts: Cuts, found: float, remembers: Callable[[], floa
     p = _order_p(scores, cuts, found, _FIRST_ORDERS)
     if p > LEVEL:  # the rest is not worth its time
         return p
-    other = remembers()
+    other = autocorrelated_p()
     most = _ORDERS if other <= LEVEL else _FIRST_ORDERS
     return max(other, _order_p(scores, cuts, found, most))
 

@@ -29,15 +29,15 @@ from osmef.analysis.replication import (
     PLACE,
     PLATFORM,
     cell_names,
+    fill_platforms,
     has_pairs,
     has_sessions,
     independent,
     platform_columns,
-    settled,
 )
 from osmef.errors import InputError
 from osmef.results.frame import measures_of
-from osmef.results.measure import Better, Measure, together
+from osmef.results.measure import Better, Measure, merge_measures
 
 
 class DifferenceVerdict(StrEnum):
@@ -234,7 +234,7 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     """
     if not margin >= 0:
         raise ValueError(f"a margin is not below 0, and {margin!r} is")
-    a, b = settled(a), settled(b)
+    a, b = fill_platforms(a), fill_platforms(b)
     columns = platform_columns(a, b, columns=(*PLATFORM, *PLACE))
     first, second = (_by_cell(side, columns) for side in (a, b))
     common = _comparable(first, second)
@@ -499,7 +499,9 @@ def _wanted(
     given = {one.name: one for one in metrics or () if isinstance(one, Measure)}
     if metrics is not None and len(given) == len(metrics):
         return list(given.values())
-    known = together((name, measures_of(side).values()) for name, side in (("A", a), ("B", b)))
+    known = merge_measures(
+        (name, measures_of(side).values()) for name, side in (("A", a), ("B", b))
+    )
     if metrics is None:
         return [one for one in known.values() if one.better is not Better.NEITHER]
     names = [one.name if isinstance(one, Measure) else one for one in metrics]

@@ -13,7 +13,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from osmef.analysis.distributions import student_quantile
-from osmef.analysis.quantiles import ConfidenceInterval, finite, lasting_interval, quantile_interval
+from osmef.analysis.quantiles import (
+    ConfidenceInterval,
+    confidence_sequence,
+    finite,
+    quantile_interval,
+)
 from osmef.results.summary import MetricSummary, Verdict
 
 if TYPE_CHECKING:  # slow to load
@@ -132,15 +137,15 @@ def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -
     """Return the statistics of a metric over trials; ``n`` counts the values that are not None.
 
     The interval is ``quantile_interval`` of the median at 95 %, which assumes that the values are
-    independent; the rest assumes nothing. With ``often_looked_at`` it is ``lasting_interval``, as
-    it has to be where the values themselves said when to stop. Raises ValueError for a value that
-    is not finite.
+    independent; the rest assumes nothing. With ``often_looked_at`` it is ``confidence_sequence``,
+    as it has to be where the values themselves said when to stop. Raises ValueError for a value
+    that is not finite.
 
-    Source: those of ``quantile_interval`` and ``lasting_interval``; Jain, "The Art of Computer
+    Source: those of ``quantile_interval`` and ``confidence_sequence``; Jain, "The Art of Computer
     Systems Performance Analysis", 1991, chapter 12, on indices of location and spread.
     """
     known = finite([value for value in values if value is not None])
-    interval = lasting_interval(known) if often_looked_at else quantile_interval(known)
+    interval = confidence_sequence(known) if often_looked_at else quantile_interval(known)
     mean = statistics.fmean(known) if known else None
     stdev = statistics.stdev(known) if len(known) > 1 else None
     return MetricSummary(

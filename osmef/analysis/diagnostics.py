@@ -24,13 +24,13 @@ from osmef.analysis.replication import (
     PLACE,
     PLATFORM,
     cell_names,
+    fill_platforms,
     has_pairs,
     has_sessions,
     independent,
     platform_columns,
     repetitions_for_median,
     session_medians,
-    settled,
 )
 from osmef.analysis.trends import autocorrelation, common_autocorrelation, drift, outliers
 from osmef.results.observations import Purpose
@@ -210,7 +210,9 @@ def data_quality(
         for (cell, metric), values in series.items()
     ]
     for metric in metrics:
-        _remember(rows, metric, [of for (_cell, name), of in series.items() if name == metric])
+        _note_autocorrelation(
+            rows, metric, [of for (_cell, name), of in series.items() if name == metric]
+        )
     _correct(rows, list(series.values()))
     for row in rows:
         row["doubts"] = _doubts(row)
@@ -353,7 +355,7 @@ def _median_of(trials: pd.DataFrame, column: str) -> float:
 
 def cells(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the trials of each cell by unambiguous names, in the order of time."""
-    trials = settled(trials)
+    trials = fill_platforms(trials)
     apart = trials["run"].nunique() > 1 and not has_sessions(trials)
     columns = ["run"] if apart else platform_columns(trials, columns=(*PLATFORM, *PLACE))
     ordered = trials.assign(_cell=cell_names(trials, columns))
@@ -417,7 +419,7 @@ def _blocks(values: Sequence[float], most: int) -> list[float]:
     return [statistics.median(values[at : at + size]) for at in range(0, len(values), size)]
 
 
-def _remember(
+def _note_autocorrelation(
     rows: Sequence[dict[str, object]], metric: str, series: Sequence[Mapping[str, float]]
 ) -> None:
     """Write the common autocorrelation into the rows of a metric."""
@@ -472,13 +474,13 @@ def _doubts(row: Mapping[str, object]) -> str:
     found = []
     if _below(row, "autocorrelation_p"):
         found.append(
-            "values remember the ones before, so the interval is too narrow"
+            "consecutive values are correlated, so the interval is too narrow"
             if float(str(row["autocorrelation"])) > 0
-            else "high and low values take turns, so the interval is wider than it need be"
+            else "consecutive values are negatively correlated, so the interval is too wide"
         )
     elif _below(row, "common_memory_p") and float(str(row["common_memory"])) > 0:
         found.append(
-            "over all cells values remember the ones before, so the intervals are too narrow"
+            "over all cells consecutive values are correlated, so the intervals are too narrow"
         )
     if _below(row, "drift_p"):
         found.append("there is a drift, so the interval is too narrow")

@@ -30,7 +30,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Spread:
+class DifferingKey:
     """A key with several values: the dotted key, and the records of each value.
 
     Values are JSON, ``null`` for records without the key. Most common first.
@@ -77,9 +77,9 @@ def _group(key: str) -> str:
     return key.rpartition(".")[0] or key
 
 
-def spread(
+def differing_keys(
     records: Mapping[str, Mapping[str, object]], ignore: Collection[str] = ()
-) -> list[Spread]:
+) -> list[DifferingKey]:
     """Return the keys whose values differ among named records, in order."""
     known = {name: dict(flat(record, ignore)) for name, record in records.items()}
     found = []
@@ -89,16 +89,16 @@ def spread(
             who[json.dumps(record.get(key), ensure_ascii=False, sort_keys=True)].append(name)
         if len(who) > 1:
             common = sorted(who, key=lambda value: (-len(who[value]), value))
-            found.append(Spread(key, {value: who[value] for value in common}))
+            found.append(DifferingKey(key, {value: who[value] for value in common}))
     return found
 
 
-def spread_with_groups(found: Iterable[Spread]) -> list[Spread]:
+def differing_keys_with_groups(found: Iterable[DifferingKey]) -> list[DifferingKey]:
     """Return spreads, with one for each group of facts that the same records lack.
 
     The values of a whole group are a count, as JSON: ``"63 values"``.
     """
-    groups: dict[tuple[str, str], list[Spread]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[DifferingKey]] = defaultdict(list)
     for one in found:
         lacking = len(one.values) == 2 and _NULL in one.values
         parent = _group(one.key) if lacking else one.key
@@ -107,7 +107,7 @@ def spread_with_groups(found: Iterable[Spread]) -> list[Spread]:
     for (parent, _lacking), of in groups.items():
         many = json.dumps(f"{len(of)} values")
         values = {value if value == _NULL else many: who for value, who in of[0].values.items()}
-        merged.append(of[0] if len(of) == 1 else Spread(f"{parent}.*", values))
+        merged.append(of[0] if len(of) == 1 else DifferingKey(f"{parent}.*", values))
     return merged
 
 

@@ -14,10 +14,10 @@ from osmef.analysis.hypothesis_tests import Paired, blocks, holm, mann_whitney, 
 from osmef.analysis.replication import (
     PLACE,
     PLATFORM,
+    fill_platforms,
     has_pairs,
     independent,
     platform_columns,
-    settled,
 )
 from osmef.errors import InputError
 from osmef.results.frame import measures_of, swept_of
@@ -92,7 +92,7 @@ def layer_costs(
             f"no trial is of the layer {reference!r}, so there is nothing to compare others with",
             cure=f"measure {reference!r} in the same run, or name another reference",
         )
-    known = settled(trials)
+    known = fill_platforms(trials)
     apart = [name for name in (*PLATFORM, *PLACE) if name in platform_columns(
         known.assign(cell=known[column]), columns=(*PLATFORM, *PLACE))]  # fmt: skip
     others = [*apart, *(name for name in swept_of(trials) if name not in {column, *apart})]

@@ -218,7 +218,7 @@ def ar1_p(series: Array, shortest: int) -> float:
     """
     count = series.size
     scaled = ((series - np.median(series)) / np.ptp(series))[None, :]
-    return _share(likelihoods(scaled, shortest)[0], _ar1_null(count, shortest))
+    return _share(log_likelihood_ratios(scaled, shortest)[0], _ar1_null(count, shortest))
 
 
 def two_state_p(series: Array, levels: tuple[float, float], shortest: int) -> float:
@@ -267,7 +267,7 @@ def _null(rows: Iterator[Array], statistic: Callable[[Array], Array]) -> tuple[A
 def _ar1_null(count: int, shortest: int) -> tuple[Array, Array]:
     grain = 0.5 / math.sqrt(1 - AUTOCORRELATION**2)
     series = (grain * np.round(rows / grain) for rows in ar1_series(count, AUTOCORRELATION))
-    return _null(series, lambda rows: likelihoods(rows, shortest))
+    return _null(series, lambda rows: log_likelihood_ratios(rows, shortest))
 
 
 @lru_cache(maxsize=256)
@@ -314,7 +314,7 @@ def two_state_series(count: int, share: float) -> Iterator[Array]:
         yield rows
 
 
-def likelihoods(rows: Array, shortest: int) -> Array:
+def log_likelihood_ratios(rows: Array, shortest: int) -> Array:
     """Return twice the log-likelihood ratio of one, two and three steps against none.
 
     ``rows`` are series; the answer has a row for each. Steps are added one by one, each at its best

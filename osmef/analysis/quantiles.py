@@ -1,6 +1,6 @@
 """Quantiles of a sample, its distribution function, and intervals; also a sequential interval.
 
-The sequential confidence interval of the median is valid under repeated looks.
+The sequential confidence interval of the median is valid under repeated checks.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def ecdf(values: Iterable[float], confidence: float = 0.95) -> Ecdf:
     return Ecdf(different, share, np.maximum(share - reach, 0.0), np.minimum(share + reach, 1.0))
 
 
-def lasting_interval(values: Sequence[float], confidence: float = 0.95) -> ConfidenceInterval:
+def confidence_sequence(values: Sequence[float], confidence: float = 0.95) -> ConfidenceInterval:
     """Return a confidence sequence of the median: it covers at all n simultaneously.
 
     ``values`` are the n observations so far, of any one unit. It contains the true median with the
@@ -183,37 +183,37 @@ def lasting_interval(values: Sequence[float], confidence: float = 0.95) -> Confi
     41, 1970; for quantiles Howard and Ramdas, Bernoulli 28, 2022.
     """
     ordered = sorted(finite(values))
-    rank = lasting_rank(len(ordered), confidence)
+    rank = confidence_sequence_rank(len(ordered), confidence)
     if rank == 0:
         reason = f"n = {len(ordered)}; {100 * confidence:g} % at every n needs more"
         return ConfidenceInterval(None, None, None, reason)
     return ConfidenceInterval(ordered[rank - 1], ordered[-rank], confidence)
 
 
-def is_known(values: Sequence[float], width: float) -> bool:
-    """Return whether ``lasting_interval`` is no wider than a share of the median.
+def is_narrow_enough(values: Sequence[float], width: float) -> bool:
+    """Return whether ``confidence_sequence`` is no wider than a share of the median.
 
     ``width`` is that of the whole interval, as a share of the median: 0.1 for +-5 %. Values that
     are not finite don't count. The interval has its 95 % also if measuring stops because of it.
 
-    Assumed is what ``lasting_interval`` assumes.
+    Assumed is what ``confidence_sequence`` assumes.
 
-    Source: that of ``lasting_interval``.
+    Source: that of ``confidence_sequence``.
     """
     known = [value for value in values if math.isfinite(value)]
-    found = lasting_interval(known)
+    found = confidence_sequence(known)
     if found.low is None or found.high is None:
         return False
     return found.high - found.low <= width * abs(statistics.median(known))
 
 
 @lru_cache(maxsize=4096)
-def lasting_rank(n: int, confidence: float = 0.95) -> int:
-    """Return the rank l of ``lasting_interval``, with its assumptions; 0 without an interval.
+def confidence_sequence_rank(n: int, confidence: float = 0.95) -> int:
+    """Return the rank l of ``confidence_sequence``, with its assumptions; 0 without an interval.
 
     The wealth of the bet after n values, s of them below, is 2^n s! (n - s)! / (n + 1)!.
 
-    Source: that of ``lasting_interval``.
+    Source: that of ``confidence_sequence``.
     """
     check(0.5, confidence)
     sure = -math.log(1 - confidence) - n * math.log(2) + math.lgamma(n + 2)

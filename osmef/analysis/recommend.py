@@ -12,12 +12,12 @@ import pandas as pd
 from osmef.analysis.describe import describe
 from osmef.analysis.replication import (
     cell_names,
+    fill_platforms,
     has_runs,
     has_sessions,
     independent,
     is_loopback,
     platform_columns,
-    settled,
 )
 from osmef.errors import InputError
 from osmef.results.summary import MetricSummary
@@ -108,7 +108,7 @@ def recommend(trials: pd.DataFrame, needs: Needs, by: Sequence[str] = OPTION) ->
     Source: OSMeF; the interval as in Hoefler and Belli, SC 2015, rule 5.
     """
     needs.check()
-    trials = settled(trials)
+    trials = fill_platforms(trials)
     if len(trials) and is_loopback(trials).all():
         raise InputError(
             "all trials are of a machine with itself, which says nothing of a network",

@@ -30,7 +30,7 @@ _ALIKE = (("run", "cell"), ("scenario", "platform", "provider", "cell"))
 _OF_RUN = ("platform", "scenario", "provider")
 
 
-def settled(trials: pd.DataFrame) -> pd.DataFrame:
+def fill_platforms(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials with ``PLATFORM`` and ``PLACE`` of failed ones filled in from their cell.
 
     A trial that failed early may lack it. Then it gets the value of all others of its cell in its

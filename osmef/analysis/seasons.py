@@ -25,9 +25,9 @@ from osmef.analysis.null_distributions import EXACT_UP_TO, doubled_ranks, rank_s
 from osmef.analysis.quantiles import ConfidenceInterval, finite
 from osmef.analysis.replication import (
     cell_names,
+    fill_platforms,
     place_columns,
     session_results,
-    settled,
     variability,
 )
 from osmef.analysis.trends import autocorrelation, drift
@@ -154,7 +154,7 @@ def session_trials(trials: pd.DataFrame) -> pd.DataFrame:
             cure="give a campaign, or what `osmef import sessions` made",
         )
     usual_names = known["scenario"].str.cat(known["provider"].astype("string"), sep=" ", na_rep="")
-    known = settled(known.assign(platform=known["platform"].fillna(usual_names.str.strip())))
+    known = fill_platforms(known.assign(platform=known["platform"].fillna(usual_names.str.strip())))
     return known.assign(cell=cell_names(known, place_columns(known)))
 
 

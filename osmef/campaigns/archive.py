@@ -455,9 +455,11 @@ class ArchiveUrl:
             self._store, self._root = _open(self.url)
         except ImportError as error:
             cure = "pip install 'osmef[archive]'; other stores need a package of their own"
-            raise InputError(f"no library for this: {error}", where=url, cure=cure) from error
+            raise InputError(
+                f"no library for this kind of URL: {error}", where=url, cure=cure
+            ) from error
         except (ValueError, OSError) as error:
-            raise InputError(f"this is no place: {error}", where=url, cure=_CURE) from error
+            raise InputError(f"this URL can't be opened: {error}", where=url, cure=_CURE) from error
         self._has_directories = not self.url.startswith(_S3)
 
     def exists(self, name: str) -> bool:

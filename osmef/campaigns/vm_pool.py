@@ -41,7 +41,7 @@ from osmef.engine.plan import Plan, make_plan
 from osmef.engine.reap import destroy, leftovers
 from osmef.engine.run import longest_s
 from osmef.errors import Interrupted, OsmefError
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import map_concurrently
 from osmef.results.files import storage
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Cost
@@ -56,7 +56,7 @@ _POLL_S = 0.1
 _HOUR_S = 3600.0
 
 Make = Callable[[Plan, Path, float, User], HeldEndpoints]
-"""Creates the endpoints of a plan: see Holding.begin."""
+"""Creates the endpoints of a plan: see HeldEndpoints.begin."""
 
 
 @dataclass
@@ -166,7 +166,7 @@ class VmPool:
             return
         pair.holding.user = user
         try:
-            pair.holding.look(plan)
+            pair.holding.verify(plan)
         except Interrupted:
             raise
         except OsmefError as error:
@@ -274,7 +274,7 @@ class PoolPolicy:
             try:
                 uncounted = destroy_orphan(directory)
             except OsmefError as error:
-                self._log.note("failure", f"{directory.id}: left standing: {error}")
+                self._log.note("failure", f"{directory.id}: not destroyed: {error}")
                 continue
             if uncounted.session is not None and uncounted.cost is not None:
                 amount, currency = uncounted.cost.amount, uncounted.cost.currency
@@ -363,7 +363,7 @@ class PoolPolicy:
         return max(min(tries) - now, timedelta(seconds=1)) if tries else None
 
     def _release(self, going: Sequence[tuple[PooledVms, str]], now: datetime) -> None:
-        errors = side_by_side(self._destroy, [pair for pair, _ in going])
+        errors = map_concurrently(self._destroy, [pair for pair, _ in going])
         for (pair, why), error in zip(going, errors, strict=True):
             self._count(pair, now)
             if error is None:
@@ -374,7 +374,7 @@ class PoolPolicy:
             self._tries[pair.platform] = self._tries.get(pair.platform, 0) + 1
             self._again_at[pair.platform] = now + _AGAIN
             cure = f"osmef reap --out {self._row.out}"
-            text = f"{pair.platform}: kept VMs left standing: {error}; if they stay so: {cure}"
+            text = f"{pair.platform}: kept VMs not destroyed: {error}; if this persists: {cure}"
             self._log.note("failure", text)
 
     def _destroy(self, pair: PooledVms) -> OsmefError | None:

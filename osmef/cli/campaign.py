@@ -86,8 +86,8 @@ def serve(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="What the reader has to know; made if it is missing. By default beside the"
-            " database in your home.",
+            help="File with the access token of the page, created if it is missing. By default"
+            " beside the database in your home.",
         ),
     ] = None,
     state: StateUrl = "",
@@ -332,7 +332,7 @@ def _print_end(phase: CampaignPhase, row: CampaignRow, found: list[SessionRow], 
 def _close_vm_pool(context: ConductorContext) -> None:
     """Destroy the pool of a conductor that has failed."""
     for error in context.vm_pool.close() if context.vm_pool else []:
-        _notify("failure", f"kept VMs left standing: {error}")
+        _notify("failure", f"kept VMs not destroyed: {error}")
 
 
 def _refuse_second(store: Store, loaded: LoadedCampaign) -> None:

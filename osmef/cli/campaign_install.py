@@ -98,7 +98,7 @@ def uninstall(
         bool, typer.Option("--cron", help="The line in your crontab instead of the units.")
     ] = False,
 ) -> None:
-    """Take away what `install` made. A session that runs is stopped; results and state stay.
+    """Remove what `install` created. A session that runs is stopped; results and state stay.
 
     The file with what your clouds need goes, too.
     """

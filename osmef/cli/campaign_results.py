@@ -64,7 +64,7 @@ def report_command(  # noqa: PLR0913, PLR0917 - what can be asked for
     ] = None,
     title: Annotated[
         str | None,
-        typer.Option(help="What the page is called; without, the campaign.", show_default=False),
+        typer.Option(help="Title of the page. Default: the campaign's name.", show_default=False),
     ] = None,
     state: StateUrl = "",
 ) -> None:

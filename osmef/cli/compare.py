@@ -37,7 +37,7 @@ from osmef.report.table import (
 )
 from osmef.results.brief import brief_summary
 from osmef.results.files import write_atomically
-from osmef.results.measure import Better, Measure, together
+from osmef.results.measure import Better, Measure, merge_measures
 from osmef.results.rundir import RunDirectory, find_runs
 from osmef.scenario.load import load as load_scenario
 from osmef.scenario.names import nearest_or_all
@@ -257,7 +257,7 @@ def _measures(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Measure]:
     """Return the measures of both sides. Raises InputError for two definitions of a name."""
     from osmef.report.cells import measured  # noqa: PLC0415 - pandas takes a while to load
 
-    return together([("A", measured(first)), ("B", measured(second))])
+    return merge_measures([("A", measured(first)), ("B", measured(second))])
 
 
 def _compared(

@@ -215,7 +215,7 @@ def _cells(plan: Plan) -> list[TextColumn]:
 
 
 def _distance(cell: PlannedCell) -> str:
-    if cell.cell.scenario.workload.asked is not None:
+    if cell.cell.scenario.workload.server_address is not None:
         return "unknown"
     return "any" if cell.distance is None else str(cell.distance)
 

@@ -95,7 +95,7 @@ def bundle(  # noqa: PLR0913, PLR0917 - one parameter an option
         str,
         typer.Option(
             metavar="NAME",
-            help="Debian's package of it. Default: of the program's name.",
+            help="Debian package that contains it. Default: the package of that name.",
             show_default=False,
         ),
     ] = "",
@@ -153,7 +153,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option
     ],
     sha256: Annotated[
         str | None,
-        typer.Option(metavar="HASH", help="Of what is at the URL.", show_default=False),
+        typer.Option(metavar="HASH", help="SHA-256 of the archive at the URL.", show_default=False),
     ] = None,
     output: Output = None,
     arch: Architecture = None,
@@ -230,7 +230,7 @@ def remove(
     with reporting(as_json):
         if (name is None) != all_:
             raise InputError(
-                "it has to be said what goes",
+                "no program is named to remove",
                 where="osmef program remove",
                 cure="name a program, or write --all",
             )

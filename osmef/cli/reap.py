@@ -57,8 +57,8 @@ Provider = Annotated[
     str | None,
     typer.Option(
         metavar="KIND",
-        help="Only this kind of cloud, by our mark, too: where the journals say that something was"
-        " made, and where the environment points to.",
+        help="Only this kind of cloud, and also marked resources that no journal lists, in the"
+        " accounts of journals and of the environment.",
     ),
 ]
 OlderThan = Annotated[
@@ -75,7 +75,7 @@ Region = Annotated[
     str | None, typer.Option(metavar="NAME", help="With --provider: look in this region.")
 ]
 Uri = Annotated[
-    str | None, typer.Option(metavar="URI", help="With --provider: look at this address.")
+    str | None, typer.Option(metavar="URI", help="With --provider: connect to this URI.")
 ]
 ControllerIsDead = Annotated[
     bool,
@@ -142,7 +142,7 @@ def _search(out: Path, provider: str | None, older_than: str | None, access: Acc
         raise InputError(f"there is no provider {provider!r}", where="--provider", cure=cure)
     if provider is None and access:
         cure = "name the kind of cloud, for example --provider openstack"
-        raise InputError(f"--{next(iter(access))} says where, but not of what", cure=cure)
+        raise InputError(f"--{next(iter(access))} needs --provider", cure=cure)
     if provider is None and out != RESULTS and not os.path.isdir(out):  # noqa: PTH112 - never raises
         cure = "name the directory that holds the run directories"
         raise InputError("there is no such directory", where=str(out), cure=cure)

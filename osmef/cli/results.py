@@ -298,7 +298,7 @@ def report_command(
     ),
     title: Annotated[
         str | None,
-        typer.Option(help="What the page is called; without, the scenario.", show_default=False),
+        typer.Option(help="Title of the page. Default: the scenario's name.", show_default=False),
     ] = None,
 ) -> None:
     """Write one page with the results: findings, tables, figures and placement."""

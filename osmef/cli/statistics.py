@@ -83,7 +83,7 @@ def statistics_command(  # noqa: PLR0913, PLR0917 - each is an option of the com
 ) -> None:
     """Show how many trials a cell needs, and whether the existing ones drift or have outliers.
 
-    Memory, drift, steps, outliers and warm-ups; or whether cells differ, pair by pair.
+    Autocorrelation, drift, steps, outliers and warm-ups; or whether cells differ, pair by pair.
     """
     with reporting(as_json):
         found = _analysed(runs, metric, error, where, of_pairs=pairs)
@@ -202,7 +202,7 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> list[TextColumn]:
         *_several("metric", [str(row["metric"]) for row in rows]),
         column("n", [str(row["n"]) for row in rows], right=True),
         column(f"needed for\n± {error:g} %", needed, right=True),
-        _text_column("memory\np", [_number(row["autocorrelation_p"]) for row in rows], 5),
+        _text_column("autocorr.\np", [_number(row["autocorrelation_p"]) for row in rows], 5),
         _text_column("of all\ncells", [_number(row["common_memory_p"]) for row in rows], 6),
         _text_column("drift %\n(p)", drifts, 4),
         _text_column("steps\nat", [_names(row, "steps") for row in rows], 3),

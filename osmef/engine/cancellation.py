@@ -114,7 +114,9 @@ def stop_on_signals(notify: Callable[[str], None]) -> Iterator[CancellationToken
         # nohup(1) ignores it, so that a run outlives its terminal.
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
     }
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, before)  # a process of ``start_apart`` has some
+    signal.pthread_sigmask(
+        signal.SIG_UNBLOCK, before
+    )  # a process of ``start_in_new_session`` has some
     try:
         yield stop
     finally:
@@ -123,7 +125,9 @@ def stop_on_signals(notify: Callable[[str], None]) -> Iterator[CancellationToken
         stop.close()
 
 
-def at_once(work: Callable[[T], S], things: Iterable[T], stop: CancellationToken) -> list[S]:
+def map_cancellable(
+    work: Callable[[T], S], things: Iterable[T], stop: CancellationToken
+) -> list[S]:
     """Map work over things concurrently, cancellable by ``stop``; return the results in order.
 
     Raises what the work does, and Interrupted as soon as a stop is requested: what is not done then

@@ -39,14 +39,14 @@ _KNOWN = {field.name for field in fields(Resource)}
 def _moment(text: str) -> str:
     found = datetime.fromisoformat(text)
     if found.tzinfo is None or found.year not in _YEARS:
-        raise ValueError("it is no time that a journal has")
+        raise ValueError("it is not a valid time of a journal")
     return text
 
 
 def _named(info: EndpointInfo) -> EndpointInfo:
     # Its facts are in files of this name.
     if _FILE.fullmatch(info.name) is None:
-        raise ValueError("it is no name of an endpoint")
+        raise ValueError("it is not a valid name of an endpoint")
     return info
 
 

@@ -30,7 +30,7 @@ from osmef.errors import (
     ProviderError,
 )
 from osmef.providers.base import Endpoint, RunContext
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import map_concurrently
 from osmef.providers.sites import sites_of
 from osmef.remote.login import KeyPair
 from osmef.remote.session import wait_for_ssh
@@ -133,16 +133,16 @@ class HeldEndpoints:
     def _check(self) -> None:
         self.user.stop.check()
 
-    def look(self, plan: Plan) -> None:
+    def verify(self, plan: Plan) -> None:
         """Check that the endpoints serve a plan: each is reachable, and its location is as planned.
 
         Raises OsmefError with the reason where they do not. What can't be read counts as unmoved.
         """
         if not self.provisioned.endpoints:
-            raise ProviderError("they could not be made, nor taken away")
+            raise ProviderError("their creation failed, and so did their cleanup")
         if plan.study.digest != self.plan.study.digest:
             raise InputError("what is to be measured has changed")
-        self._step(f"looking after {counted(len(self.provisioned.endpoints), 'endpoint')}")
+        self._step(f"checking {counted(len(self.provisioned.endpoints), 'endpoint')}")
         ends = list(self.provisioned.endpoints.values())
         try:
             locations = self.sites.describe(ends)
@@ -156,7 +156,7 @@ class HeldEndpoints:
             if isinstance(location, Gone):
                 raise loss_of(end.name)
             self._note_place(end.name, location)
-        side_by_side(self._reach, ends)
+        map_concurrently(self._reach, ends)
 
     def _note_place(self, name: str, location: Location) -> None:
         before = self.provisioned.locations[name]
@@ -186,7 +186,7 @@ class HeldEndpoints:
         over new ones.
         """
         try:
-            self._step("tearing down what was kept")
+            self._step("tearing down the kept endpoints")
         finally:
             self._destroy()
         if self._journal.unnoted is not None:

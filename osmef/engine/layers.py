@@ -128,12 +128,12 @@ class _Notes:
     """Ledger of what layers create on endpoints that outlive the run."""
 
     def __init__(
-        self, context: RunContext, journal: Journal, stays: tuple[str, dict[str, str]]
+        self, context: RunContext, journal: Journal, reach: tuple[str, dict[str, str]]
     ) -> None:
-        self._context, self._journal, self._stays = context, journal, stays
+        self._context, self._journal, self._reach = context, journal, reach
 
     def _resource(self, trace: Trace, name: str | None = None) -> Resource:
-        kind, access = self._stays
+        kind, access = self._reach
         times = (self._context.deadline, self._context.made)
         return Resource(
             kind, trace.kind, trace.name, self._context.run, name, *times, access=access
@@ -295,7 +295,7 @@ class Layers:
         for name, ports in product(raised.hosts, raised.ports):
             self._stations[name].reserved -= set(ports)
         raised.ports, raised.subnets = [], []
-        hosts = [host for host in raised.hosts.values() if are_kept or host.stays]
+        hosts = [host for host in raised.hosts.values() if are_kept or host.outlives_run]
         if not hosts:
             return []
         with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(hosts))) as pool:
@@ -306,7 +306,7 @@ class Layers:
         """Remove a stack's resources from an endpoint, after ending its agents."""
         station = self._stations[host.name]
         if station.lost is not None:
-            kept = ReachError("it keeps the layers that it had", where=host.name)
+            kept = ReachError("its layers were not removed", where=host.name)
             return kept if host.traces else None
         station.end_agents(inside)
         host.root.session = station.session
@@ -327,14 +327,14 @@ class Layers:
         return replace(first, traces=[])
 
     def _first_host(self, station: Station) -> LayerHost:
-        stays = self._sites.stays(station.endpoint)
-        notes = _NullLedger() if stays is None else _Notes(self._context, self._journal, stays)
+        reach = self._sites.access_after_run(station.endpoint)
+        notes = _NullLedger() if reach is None else _Notes(self._context, self._journal, reach)
         station.keep_lock()
         names = TraceNames(self._context.run, station.name)
         program = station.deployment.binary.data
         root, nics = Root(station.session, station.command_line), station.endpoint.nics
-        host = LayerHost(station.name, root, names, notes, program, nics, stays is not None)
-        host.folder = "" if stays is not None else station.directory
+        host = LayerHost(station.name, root, names, notes, program, nics, reach is not None)
+        host.folder = "" if reach is not None else station.directory
         host.supply_program = lambda wanted: self._supply_program(station, wanted)
         return host
 

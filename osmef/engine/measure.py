@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from osmef.analysis.bulk_transfer import trial_limit
-from osmef.analysis.quantiles import is_known
-from osmef.engine.cancellation import CancellationToken, at_once
+from osmef.analysis.quantiles import is_narrow_enough
+from osmef.engine.cancellation import CancellationToken, map_cancellable
 from osmef.engine.events import Observer
 from osmef.engine.placement import (
     PairPlacement,
@@ -76,7 +76,7 @@ class StoppingRule:
         if key not in self._known:
             values = list(self._values[key].values())
             enough = len(values) >= self._rule.least
-            self._known[key] = enough and is_known(values, 2 * self._rule.until)
+            self._known[key] = enough and is_narrow_enough(values, 2 * self._rule.until)
         return self._known[key]
 
 
@@ -211,7 +211,7 @@ def _run_trial(context: TrialContext, planned: PlannedTrial) -> EndedTrial:
         if planned.cell.cell.scenario.on_mismatch != RECORD:
             check(requested(planned.cell), found)
         ends = [context.stations[end.name] for end in planned.cell.endpoints]
-        carried = at_once(Station.carried, ends, context.stop)
+        carried = map_cancellable(Station.carried, ends, context.stop)
         outcome = _measure(context, planned)
     except Interrupted:
         raise
@@ -287,7 +287,7 @@ def _silent_ends(context: TrialContext, planned: PlannedTrial) -> list[str]:
     ends = [context.stations[end.name] for end in planned.cell.endpoints]
     if any(station.has_lost_agents for station in ends):
         context.stop.wait(_FOLLOWS_S)
-    answers = at_once(Station.answers, ends, context.stop)
+    answers = map_cancellable(Station.answers, ends, context.stop)
     return [one.name for one, does in zip(ends, answers, strict=True) if not does]
 
 
@@ -328,7 +328,7 @@ def _check_programs(context: TrialContext, ends: Sequence[Station], failed: str 
     """
     try:
         if ends:
-            at_once(Station.check_programs, ends, context.stop)
+            map_cancellable(Station.check_programs, ends, context.stop)
     except EndpointError as error:
         error.message += failed
         raise

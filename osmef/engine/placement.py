@@ -48,7 +48,7 @@ def the_same(values: Iterable[T]) -> T | None:
 def requested(cell: PlannedCell) -> PairPlacement:
     """Return the requested placement; None for one endpoint, no tenancy for hosts and sites."""
     scenario = cell.cell.scenario
-    if scenario.workload.asked is not None:
+    if scenario.workload.server_address is not None:
         return PairPlacement(None, None, None)
     free = len(cell.endpoints) == 1 or scenario.placement is Placement.ANY
     unknown = scenario.is_between_sites or EndpointKind.HOST in {end.kind for end in scenario.ends}
@@ -86,7 +86,7 @@ def pair_placements(
     cell: PlannedCell, locations: Locations
 ) -> dict[tuple[str, str], PairPlacement]:
     """Return the placement of every pair of a cell, by the names of its ends."""
-    if cell.cell.scenario.workload.asked is not None:  # nothing is known of the other end
+    if cell.cell.scenario.workload.server_address is not None:  # nothing is known of the other end
         return {(a.name, b.name): PairPlacement(None, None, None) for a, b in cell.pairs}
     return {(a.name, b.name): pair_placement(a, b, locations) for a, b in cell.pairs}
 

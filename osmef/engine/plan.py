@@ -72,7 +72,7 @@ class PlannedCell:
     @property
     def receiver_names(self) -> list[str]:
         """The receivers by their names; the address of a server that is there already."""
-        asked = self.cell.scenario.workload.asked
+        asked = self.cell.scenario.workload.server_address
         return [end.name for end in self.receivers] if asked is None else [asked]
 
     @property
@@ -293,7 +293,9 @@ def _place_cell(cell: Cell, lanes: _Lanes) -> PlannedCell:
     if scenario.endpoints.loopback is not None:
         lane = lanes.of(cell)
         end = _request("loopback", sender, _Slot(lane, 2 * lane - 1, 1))
-        return PlannedCell(cell, (end,), (end,), 0 if scenario.workload.asked is None else None)
+        return PlannedCell(
+            cell, (end,), (end,), 0 if scenario.workload.server_address is None else None
+        )
     if scenario.endpoints.node is not None:
         nodes = _nodes(scenario.endpoints.node, scenario.placement)
         return PlannedCell(cell, nodes, nodes, distance(_slots(nodes[0]), _slots(nodes[-1])))

@@ -342,7 +342,7 @@ def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[FailedDestruction]
     error: OsmefError = ProviderError("the provider did not confirm that it was deleted")
     try:
         provider = provider_class(kind)
-        for orphan in [one for one in orphans if not provider.makes(one.resource)]:
+        for orphan in [one for one in orphans if not provider.recognises(one.resource)]:
             missing.pop(orphan.resource.key, None)
             left.append(FailedDestruction(orphan, _unknown(orphan)))
         if missing:

@@ -10,7 +10,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from osmef.engine.cancellation import at_once
+from osmef.engine.cancellation import map_cancellable
 from osmef.engine.events import Disturbed, Extended, Located, Planned, Recovered, Started
 from osmef.engine.journal import History, Journal
 from osmef.engine.measure import Batch, EndedTrial, TrialContext, record, run_trials
@@ -80,7 +80,7 @@ def extend(directory: RunDirectory, plan: Plan, repetitions: int) -> Plan:
     where = str(directory.path)
     if scenario.is_until_known:
         raise InputError(
-            "the trials of each cell end once it is known: repeat is a rule, and no number",
+            "repeat is a stopping rule (until), not a number of trials",
             where=where,
             cure="start a new run, such as with --set repeat.most=100",
         )
@@ -273,7 +273,7 @@ def _corrected(trial: Trial, planned: PlannedTrial, why: Why, context: TrialCont
         return _unplaced(trial)
     ends = [end.name for end in planned.cell.endpoints if end.name in why]
     error = PlacementError(
-        "the cloud has moved it in the stretch of trials in which this one was measured",
+        "the cloud migrated it during the group of trials of which this is one",
         where=" and ".join(ends),
         cure="keep the cloud from moving it, or set on_mismatch: record; then measure again",
     )
@@ -334,7 +334,7 @@ def _recover(context: TrialContext, batch: Batch, journal: Journal) -> None:
     """Wait for lost endpoints, and for others that do not answer."""
     _note_disturbed(context, batch, journal)
     here = [one for one in context.stations.values() if one.lost is None]
-    answers = at_once(Station.answers, here, context.stop)
+    answers = map_cancellable(Station.answers, here, context.stop)
     silent = [one for one, does in zip(here, answers, strict=True) if not does]
     for station in silent:
         station.lose(ReachError("it does not answer", where=station.name))
@@ -389,7 +389,7 @@ def _await(context: TrialContext, stations: Sequence[Station], journal: Journal)
             return error
         return time.monotonic() - began
 
-    found = list(zip(stations, at_once(reach, stations, context.stop), strict=True))
+    found = list(zip(stations, map_cancellable(reach, stations, context.stop), strict=True))
     for station, after in found:
         if isinstance(after, OsmefError):
             station.lose(after)
@@ -408,4 +408,4 @@ def _await(context: TrialContext, stations: Sequence[Station], journal: Journal)
 def _ask_cloud(context: TrialContext, stations: Sequence[Station]) -> None:
     """Mark those lost that no longer exist in their cloud. Raises Interrupted."""
     if stations:
-        at_once(lambda some: ask_cloud(context.sites, some), [stations], context.stop)
+        map_cancellable(lambda some: ask_cloud(context.sites, some), [stations], context.stop)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from osmef.engine.cancellation import CancellationToken, at_once
+from osmef.engine.cancellation import CancellationToken, map_cancellable
 from osmef.engine.check import warnings_there
 from osmef.engine.cost import (
     RunPrices,
@@ -209,7 +209,7 @@ class Run:
         except ReachError as error:
             if not cut_short:
                 raise
-            self.observer.warning(f"{error.where} keeps what was put there: {error.message}")
+            self.observer.warning(f"{error.where} still has the run's files: {error.message}")
             return False
         return True
 
@@ -279,7 +279,9 @@ class Run:
         self.observer.step(f"looking for {', '.join(names)} on {', '.join(sorted(needed))}")
         store = replace(default_store(), progress=self.observer.step, check=self.stop.check)
         supplier = Supplier(store)
-        at_once(lambda name: stations[name].provide(needed[name], supplier), needed, self.stop)
+        map_cancellable(
+            lambda name: stations[name].provide(needed[name], supplier), needed, self.stop
+        )
 
     def _measure(self, missing: list[PlannedTrial], context: TrialContext) -> None:
         """Run the trials group by group, with the facts before and after each.

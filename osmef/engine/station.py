@@ -506,7 +506,7 @@ Stations = Mapping[str, Station]
 def loss_of(name: str) -> CapacityError:
     """Return the error of an endpoint that no longer exists in its cloud."""
     return CapacityError(
-        "its cloud has it no more: it was taken back, as spot VMs may be, or removed",
+        "it no longer exists in its cloud: it was reclaimed, as spot VMs may be, or deleted",
         where=name,
         cure="measure again; if it was a spot VM, with spot: false",
     )

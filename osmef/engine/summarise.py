@@ -211,7 +211,11 @@ def _not_replaced(history: History) -> list[str]:
 def _left_out(plan: Plan) -> list[str]:
     """Report the cells of the scenario that the run skipped."""
     keys = "; ".join(plan.left_out)
-    return [f"not measured, because the campaign knows them well enough: {keys}"] if keys else []
+    return (
+        [f"not measured, as the campaign's stopping rule has ended these cells: {keys}"]
+        if keys
+        else []
+    )
 
 
 def _recreated(history: History) -> list[str]:

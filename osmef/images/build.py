@@ -35,7 +35,7 @@ from osmef.images.bundle import (
     load_bundle,
     sha256_of,
 )
-from osmef.programs import find_program, search_path, start_apart
+from osmef.programs import find_program, search_path, start_in_new_session
 from osmef.units import format_size
 
 WHERE = "osmef image build"
@@ -72,7 +72,7 @@ class FakerootRunner:
             del tail[:-_TAIL_LINES]
             on_line(line)
 
-        process = start_apart(
+        process = start_in_new_session(
             [*self.prefix, *argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -150,17 +150,17 @@ def _cure(said: str) -> str:
     for words, cure in _CURES.items():
         if words in said:
             return cure
-    return "read what it said; `apt-get update` and a retry mend what the network broke"
+    return "read what it said; `apt-get update` and a retry help after a failure of the network"
 
 
 _CURES = {
     "No space left": "free some space on that disk, or give another --output",
     "Could not allocate": "give the image more room: --size 4GiB",
     "Unable to locate package": "look at the names of --packages: apt-cache search WORD",
-    "Temporary failure resolving": "is the package registry reachable? try: apt-get update",
-    "Could not connect": "is the package registry reachable? try: apt-get update",
+    "Temporary failure resolving": "is the package repository reachable? try: apt-get update",
+    "Could not connect": "is the package repository reachable? try: apt-get update",
     "NO_PUBKEY": "apt install debian-archive-keyring",
-    "does not have a Release file": "look at --suite: does the registry have that release?",
+    "does not have a Release file": "look at --suite: does the repository have that release?",
 }
 
 
@@ -492,7 +492,7 @@ def install_command(
 ) -> list[str]:
     """Return the command that installs a guest into the directory ``tree`` of a draft.
 
-    apt's configuration may hold passwords of a registry or proxy, so it is written to files.
+    apt's configuration may hold passwords of a repository or proxy, so it is written to files.
     """
     settings, sources_list = draft / "apt.conf", draft / "sources.list"
     settings.write_text(_apt_settings())

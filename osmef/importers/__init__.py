@@ -27,7 +27,7 @@ from osmef.importers import (
 )
 from osmef.importers.record import Oddity, Parsed, Record, Text, read_texts
 from osmef.importers.write import Origin, in_cells, most_ends, removed_on_failure, write_run
-from osmef.results.measure import Measure, together
+from osmef.results.measure import Measure, merge_measures
 from osmef.results.rundir import RunDirectory
 from osmef.workloads import siege as sieges
 from osmef.workloads.kinds import size_sweep
@@ -107,7 +107,7 @@ def import_files(  # noqa: PLR0913 - three have defaults
         first = (*found.oddities, empty)[0]
         cure = f"is this a result of the kind {kind}?"
         raise InputError(first.what, where=first.where, cure=cure)
-    known = list(together(found.measures).values())
+    known = list(merge_measures(found.measures).values())
     runs: list[RunDirectory] = []
     notes = []
     with removed_on_failure(runs):

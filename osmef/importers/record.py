@@ -344,7 +344,7 @@ def _of_archive(archive: Path) -> Iterator[Text | InputError]:
                 else:
                     yield _text(part.read(), where, PurePosixPath(member.name).parent.name)
     except (tarfile.TarError, OSError, EOFError) as error:
-        yield refuse(str(archive), f"this is no whole archive: {error}")
+        yield refuse(str(archive), f"this archive is truncated or damaged: {error}")
 
 
 def _text(data: bytes, name: str, folder: str) -> Text | InputError:
@@ -353,7 +353,7 @@ def _text(data: bytes, name: str, folder: str) -> Text | InputError:
         try:
             data = _unpacked(packed)
         except (OSError, EOFError, zlib.error) as error:
-            return refuse(name, f"this is no whole gzip file: {error}")
+            return refuse(name, f"this gzip file is truncated or damaged: {error}")
         if len(data) > _LARGEST:
             return refuse(name, "this is too large to be a result")
     mark, encoding = next((one for one in _MARKS.items() if data.startswith(one[0])), _PLAIN)

@@ -40,7 +40,7 @@ class LayerHost:
     """An endpoint with the right to create interfaces. ``traces`` exist, in this order.
 
     ``program`` is the agent's executable, to be copied there. ``nics`` are its free network cards,
-    by name or Ethernet address; ``stays`` is whether its machine outlives the run.
+    by name or Ethernet address; ``outlives_run`` is whether its machine outlives the run.
     """
 
     name: str
@@ -49,7 +49,7 @@ class LayerHost:
     notes: Notes
     program: bytes = b""
     nics: tuple[str, ...] = ()
-    stays: bool = True
+    outlives_run: bool = True
     # Names have room for four digits; the oldest objects are gone when numbers are used again.
     numbers: Iterator[int] = field(default_factory=lambda: cycle(range(1, 10_000)))
     traces: list[Trace] = field(default_factory=list)
@@ -154,7 +154,7 @@ class LayerHost:
 
         Raises EndpointError.
         """
-        nics = find(self.root, wanted, stays=self.stays)
+        nics = find(self.root, wanted, outlives_run=self.outlives_run)
         names = [f"{nic.device}@{space}={nic.text}" for nic in nics]
         for name in names:
             self.note("nic", name)

@@ -164,10 +164,10 @@ class Routed(Layer[S]):
             ways = [host.way_to(end.space, end.peers[one])[0] for one in peers_of(underlay, end)]
             for interface in (near, *ways):
                 pass_on(end, interface)
-        return self.lead(end, underlay, LayerEnd(own, own, space, mtu, (inner,)))
+        return self.add_routes(end, underlay, LayerEnd(own, own, space, mtu, (inner,)))
 
     @abstractmethod
-    def lead(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
+    def add_routes(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
         """Route peers to an end; return it as they see it. Raises EndpointError."""
 
 

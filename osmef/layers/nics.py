@@ -275,10 +275,10 @@ class SavedNic:
         return cls(device, mac, int(mtu), state == _UP, makes_address, addresses, settings)
 
 
-def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[SavedNic]:
+def find(root: Root, wanted: Sequence[str], *, outlives_run: bool) -> list[SavedNic]:
     """Find network cards by interface name or MAC address.
 
-    On a machine that outlives the run (``stays``) they have to be free. Raises EndpointError.
+    On a machine that ``outlives_run`` they have to be free. Raises EndpointError.
     """
     links, found = root.ask(None, "address", "show"), list[SavedNic]()
     details = root.ask(None, "-d", "link", "show")
@@ -290,7 +290,7 @@ def find(root: Root, wanted: Sequence[str], *, stays: bool) -> list[SavedNic]:
         if any(link["ifname"] == one.device for one in found):
             message = f"{link['ifname']} is named twice, once by its Ethernet address"
             raise EndpointError(message, where=root.name, cure="name each card once")
-        if why := in_use(root, link, details) if stays else None:
+        if why := in_use(root, link, details) if outlives_run else None:
             message = f"{link['ifname']} is not free: {why}"
             raise EndpointError(message, where=root.name, cure=_CURE)
         found.append(_nic(root, link, details))

@@ -180,7 +180,7 @@ class RunContext:
         """All endpoints of the run; by default those of the requests."""
         return self.planned or self.requests
 
-    def elsewhere(self, endpoint: str) -> list[str]:
+    def program_directories(self, endpoint: str) -> list[str]:
         """Return the parents of programs' directories on an endpoint, beside the run's own."""
         return [one for one in self.scratch.get(endpoint, ()) if one != RUN_DIRECTORY]
 
@@ -290,7 +290,7 @@ class Provider(ABC):
         that has no firewall of its own.
         """
 
-    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:  # noqa: ARG002
+    def access_after_run(self, endpoint: Endpoint) -> tuple[str, Access] | None:  # noqa: ARG002
         """Return how to reach an endpoint's machine after the run; None if it is destroyed.
 
         With the kind of the provider that removes what a run has made there.
@@ -348,7 +348,7 @@ class Provider(ABC):
 
     @classmethod
     @abstractmethod
-    def makes(cls, resource: Resource) -> bool:
+    def recognises(cls, resource: Resource) -> bool:
         """Return whether a resource is of a type that it creates, with a plausible name and id.
 
         A journal can be damaged, or of another version; only what is so can be destroyed.

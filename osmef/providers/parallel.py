@@ -16,7 +16,9 @@ AT_ONCE = 12
 """Requests on their way to one cloud at once; a usual API service has fewer workers."""
 
 
-def side_by_side(work: Callable[[T], S], things: Iterable[T], *, at_once: int = AT_ONCE) -> list[S]:
+def map_concurrently(
+    work: Callable[[T], S], things: Iterable[T], *, at_once: int = AT_ONCE
+) -> list[S]:
     """Map a function over things concurrently, and return the results in order.
 
     All that began ends before this returns; after a failure nothing more begins, and the first
@@ -35,13 +37,15 @@ def side_by_side(work: Callable[[T], S], things: Iterable[T], *, at_once: int = 
     return [future.result() for future in futures]
 
 
-def by_each(work: Callable[[T], S], things: Iterable[T], *, at_once: int = AT_ONCE) -> dict[T, S]:
-    """Map a function over hashable things, as side_by_side, and return the results by them."""
+def map_by_key(
+    work: Callable[[T], S], things: Iterable[T], *, at_once: int = AT_ONCE
+) -> dict[T, S]:
+    """Map a function over hashable things, as map_concurrently, and return the results by them."""
     keys = list(things)
-    return dict(zip(keys, side_by_side(work, keys, at_once=at_once), strict=True))
+    return dict(zip(keys, map_concurrently(work, keys, at_once=at_once), strict=True))
 
 
-def beside(work: Callable[[Callable[[], None]], T], check: Callable[[], None]) -> T:
+def run_in_thread(work: Callable[[Callable[[], None]], T], check: Callable[[], None]) -> T:
     """Run a function in a thread that Ctrl-C does not reach, and return its result.
 
     The work is given what to call in every wait: it raises what ``check`` does, and Interrupted
@@ -61,6 +65,6 @@ def beside(work: Callable[[Callable[[], None]], T], check: Callable[[], None]) -
             over.set()
 
 
-def together(*steps: Callable[[], Any]) -> list[Any]:
-    """Run several functions concurrently, as side_by_side, and return the results in order."""
-    return side_by_side(lambda step: step(), steps)
+def run_concurrently(*steps: Callable[[], Any]) -> list[Any]:
+    """Run several functions concurrently, as map_concurrently, and return the results in order."""
+    return map_concurrently(lambda step: step(), steps)

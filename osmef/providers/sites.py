@@ -19,7 +19,7 @@ from osmef.providers.base import (
     RunContext,
     never_cancelled,
 )
-from osmef.providers.parallel import beside, side_by_side
+from osmef.providers.parallel import map_concurrently, run_in_thread
 from osmef.scenario.fields import Family, Placement, ProviderNetwork, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import Endpoints, EndpointSettings, Scenario
@@ -134,7 +134,9 @@ class Sites:
         if len(used) == 1:  # in this thread, which Ctrl-C reaches
             check(used[0], check_cancelled)
         else:
-            beside(lambda both: side_by_side(lambda site: check(site, both), used), check_cancelled)
+            run_in_thread(
+                lambda both: map_concurrently(lambda site: check(site, both), used), check_cancelled
+            )
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
         """List what the clouds do not support of a cell, as (scenario key, message, cure)."""
@@ -181,12 +183,12 @@ class Sites:
                 failures.append(error)
                 return []
 
-        made = side_by_side(create, _used(context.requests))
+        made = map_concurrently(create, _used(context.requests))
         if failures:
             raise failures[0]
         self._made = {endpoint.name: endpoint for some in made for endpoint in some}
         all_endpoints = list(self._made.values())
-        side_by_side(lambda site: self._admit(site, all_endpoints), _used(context.requests))
+        map_concurrently(lambda site: self._admit(site, all_endpoints), _used(context.requests))
         return [self._made[request.name] for request in context.requests]
 
     def _context_at(
@@ -225,7 +227,7 @@ class Sites:
                 for end, location in zip(ours, found, strict=True)
             }
 
-        found = side_by_side(describe, _used([end.request for end in endpoints]))
+        found = map_concurrently(describe, _used([end.request for end in endpoints]))
         locations = {name: location for some in found for name, location in some.items()}
         return [locations[end.name] for end in endpoints]
 
@@ -260,16 +262,16 @@ class Sites:
                 return error
             return None
 
-        for error in side_by_side(close, self._clouds):
+        for error in map_concurrently(close, self._clouds):
             if error is not None:
                 raise error
 
-    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
+    def access_after_run(self, endpoint: Endpoint) -> tuple[str, Access] | None:
         """Return provider and access of a machine that outlives the run; None otherwise.
 
         None where it goes with the endpoint.
         """
-        return self._clouds[endpoint.request.site].stays(endpoint)
+        return self._clouds[endpoint.request.site].access_after_run(endpoint)
 
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family

@@ -95,7 +95,7 @@ _TO_A_CHANNEL = {
 
 
 class Transport(paramiko.Transport):
-    """A transport that is closed with a Flood when the peer exceeds a bound."""
+    """A transport that is closed with LimitExceededError when the peer exceeds a bound."""
 
     _channel_handler_table = {  # noqa: RUF012 - as in paramiko
         **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined] # noqa: SLF001
@@ -150,7 +150,7 @@ class FileClient(paramiko.SFTPClient):
 
 
 def outputs_of(channel: paramiko.Channel) -> tuple[bytes, bytes]:
-    """Return a program's standard output and error. Raises Flood, and as paramiko."""
+    """Return a program's standard output and error. Raises LimitExceededError, and as paramiko."""
     with ThreadPoolExecutor(1) as pool:
         errors = pool.submit(_whole, channel, partial(_receive_errors, channel), "errors")
         output = _whole(channel, channel.recv, "output")

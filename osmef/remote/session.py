@@ -65,7 +65,7 @@ class RemoteProcess:
         self.name = name
         self._channel = channel
         self._buffer = b""
-        self._flood: LimitExceededError | None = None
+        self._exceeded: LimitExceededError | None = None
 
     def send_line(self, line: str) -> None:
         """Send one line. Raises ReachError if the connection or the program has ended."""
@@ -78,7 +78,7 @@ class RemoteProcess:
         """Wait for the next line; None at the end of the output, or on a time-out."""
         while b"\n" not in self._buffer:
             if len(self._buffer) > MAX_LINE_BYTES:
-                self._flood = LimitExceededError("it printed a line", MAX_LINE_BYTES)
+                self._exceeded = LimitExceededError("it printed a line", MAX_LINE_BYTES)
                 return None
             try:
                 data = self._channel.recv(65536)
@@ -92,9 +92,9 @@ class RemoteProcess:
 
     def ending(self) -> str:
         """Return how the program ended: its exit status, and the end of its stderr."""
-        flood = self._flood or self._channel.get_transport().saved_exception
-        if isinstance(flood, LimitExceededError):
-            return str(flood)
+        exceeded = self._exceeded or self._channel.get_transport().saved_exception
+        if isinstance(exceeded, LimitExceededError):
+            return str(exceeded)
         # The exit status follows the end of the output, in a message of its own.
         self._channel.status_event.wait(EXIT_STATUS_S)
         status = self._channel.exit_status if self._channel.exit_status_ready() else None
@@ -187,7 +187,7 @@ class SshSession:
     ) -> Output:
         """Run a program to its end, within a time limit.
 
-        Raises ReachError when it is silent for too long, or floods.
+        Raises ReachError when it is silent for too long, or exceeds a bound.
         """
         command_s = self._waits.command_s if within_s is None else within_s
         channel = self._channel(argv, command_s)

@@ -27,7 +27,7 @@ import paramiko
 
 from osmef.errors import CredentialsError
 from osmef.named_file import UnfitFileError, in_home, read_text_file
-from osmef.programs import start_apart
+from osmef.programs import start_in_new_session
 from osmef.remote.login import SSH_PORT, HostKeys, Login, OwnKeys
 
 EVERYWHERE = "Host *"
@@ -351,7 +351,7 @@ def _through(argv: list[str]) -> socket.socket:
         end = there.fileno()
         try:
             # Ctrl-C is not meant for it, while the run still cleans up.
-            program = start_apart(argv, stdin=end, stdout=end, stderr=subprocess.DEVNULL)
+            program = start_in_new_session(argv, stdin=end, stdout=end, stderr=subprocess.DEVNULL)
         except OSError:
             here.close()
             raise

@@ -246,7 +246,7 @@ _ALIKE = 1.5  # platforms further apart than so many times have axes of their ow
 _NO_WINDOW = "no window given"
 _GAP = "#e6e6e6"
 _INTERVALS = " Bars: its exact 95 % interval, from six trials on."
-_LEVELS = " Dashed: levels between change points, what is usual for a window taken away."
+_LEVELS = " Dashed: levels between change points, after subtracting the usual level of each window."
 
 
 @styled

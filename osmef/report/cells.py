@@ -13,11 +13,11 @@ import pandas as pd
 from osmef.analysis.describe import describe
 from osmef.analysis.replication import (
     PLACE,
+    fill_platforms,
     has_sessions,
     independent,
     platform_columns,
     platform_names,
-    settled,
 )
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.options import Look
@@ -82,7 +82,7 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
     Raises InputError where ``look`` calls two cells alike.
     """
     placed_each = has_sessions(trials) and not by_run  # a cloud may place each session otherwise
-    trials = settled(trials) if placed_each else trials
+    trials = fill_platforms(trials) if placed_each else trials
     owners, sources = _owners(trials, by_run=by_run)
     where = [name for name in PLACE if placed_each and name in trials]
     keys = [np.array(owners, dtype="object"), "cell", *where]

@@ -15,13 +15,13 @@ from osmef.analysis.describe import describe
 from osmef.analysis.price import KEY, PRICE, PricePerformance, PriceTable, price_performance
 from osmef.analysis.replication import (
     cell_names,
+    fill_platforms,
     has_runs,
     has_sessions,
     independent,
     is_loopback,
     place_columns,
     platform_columns,
-    settled,
 )
 from osmef.analysis.similarity import COMPONENTS, GIVEN, MACHINE, machine_name
 from osmef.errors import InputError
@@ -56,7 +56,7 @@ def cloud_of(run: RunInfo, end: EndpointInfo) -> str:
     return f"{kind} {end.requested.site}" if [*run.sites.values()].count(kind) > 1 else kind
 
 
-def together(ends: str, run: str, of: Clouds, otherwise: object) -> str:
+def clouds_of_trial(ends: str, run: str, of: Clouds, otherwise: object) -> str:
     """Return the clouds of the endpoints of a trial, each once, as in ``aws+gce``.
 
     ``ends`` are their names, with commas between; ``otherwise`` is that of the whole run, where
@@ -127,7 +127,7 @@ def price_ranking(
 
 
 def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
-    trials = settled(data.trials)
+    trials = fill_platforms(data.trials)
     trials = trials.assign(
         _provider=pd.Series(_kinds(data, trials), index=trials.index, dtype="object"),
         _region=pd.Series(_regions(data), index=trials.index, dtype="object"),
@@ -157,7 +157,7 @@ def _kinds(data: Data, trials: pd.DataFrame) -> list[str]:
     }
     whose = trials["senders"] + "," + trials["receivers"]
     runs = zip(whose, trials["run"], trials["provider"], strict=True)
-    return [together(names, run, kinds, of) for names, run, of in runs]
+    return [clouds_of_trial(names, run, kinds, of) for names, run, of in runs]
 
 
 def _regions(data: Data) -> list[str | None]:
@@ -469,7 +469,9 @@ def _clouds(data: Data, trials: pd.DataFrame, side: str) -> pd.Series[str]:
         for end in summary.endpoints
     }
     columns = zip(trials[side], trials["run"], trials["provider"], strict=True)
-    return pd.Series([together(*row[:2], of, row[2]) for row in columns], trials.index, "object")
+    return pd.Series(
+        [clouds_of_trial(*row[:2], of, row[2]) for row in columns], trials.index, "object"
+    )
 
 
 def _in_unit(value: float, measure: Measure) -> float:

@@ -322,7 +322,7 @@ def _layer_caption(found: Sequence[LayerCost]) -> str:
 
 _COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
 _ORDER = ("worse", "better", "different", "inconclusive", "same")
-AMONG_ALL = "better or worse if looked at alone, and not proved among all of these comparisons."
+AMONG_ALL = "significant on its own, but not after correction for all of these comparisons."
 _MOST_TIMES = 100
 _WHOLE = 10  # medians from here on may be rounded to whole numbers
 _CHANGE = (

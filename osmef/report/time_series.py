@@ -205,7 +205,7 @@ def _lines(rows: pd.DataFrame, cell: ShownCell) -> Iterator[DirectionRates]:
             back = _back_to_itself(trial)
         for is_back, way in trial.groupby(back if not back.all() else ~back):
             each = [_rates(flow) for _, flow in way.groupby(_FLOW[3:], dropna=False)]
-            yield DirectionRates(index, bool(is_back), *together(each), each)
+            yield DirectionRates(index, bool(is_back), *sum_rates(each), each)
 
 
 def _rates(rows: pd.DataFrame) -> Rates:
@@ -222,7 +222,7 @@ def _rates(rows: pd.DataFrame) -> Rates:
     return np.append(start[:1], ends), rate
 
 
-def together(flows: list[Rates]) -> Rates:
+def sum_rates(flows: list[Rates]) -> Rates:
     """Return the sum of rates of connections with differing intervals.
 
     What each moved is taken as even within an interval of its own, so that no byte is lost; the

@@ -19,7 +19,7 @@ from pydantic_core import from_json
 
 from osmef.errors import InputError
 from osmef.results.files import CURE
-from osmef.results.measure import Better, Measure, of_background, part, together
+from osmef.results.measure import Better, Measure, merge_measures, of_background, part
 from osmef.results.summary import Summary
 from osmef.results.trial import SCHEMA_VERSION, Trial
 from osmef.scenario.base import Model
@@ -55,7 +55,7 @@ def measures_of(kinds: Iterable[tuple[str, str]], names: Iterable[str]) -> list[
     for kind, background in dict.fromkeys(kinds):
         lists.append((kind, _known().get(kind, [])))
         lists.append((kind, [of_background(one) for one in _known().get(background, [])]))
-    declared = together(lists)
+    declared = merge_measures(lists)
     # Of what the kind of cell did not have the table showed all or nothing.
     others = [measure_of(name) for name in wanted if name not in declared]
     return [
@@ -105,7 +105,7 @@ def _known() -> dict[str, list[Measure]]:
 
 @cache
 def _by_name() -> dict[str, Measure]:
-    return together(_known().items())
+    return merge_measures(_known().items())
 
 
 M = TypeVar("M", bound=Model)

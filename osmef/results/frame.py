@@ -16,7 +16,7 @@ from osmef.errors import InputError
 from osmef.results import document
 from osmef.results.brief import BriefSummary, BriefTrial, brief_summary, brief_trials
 from osmef.results.files import CURE
-from osmef.results.measure import Measure, together
+from osmef.results.measure import Measure, merge_measures
 from osmef.results.observations import Request
 from osmef.results.rundir import RunDirectory, find_runs
 from osmef.results.trial import Interval
@@ -108,7 +108,7 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
         trials = brief_trials(run)
         while some := list(islice(trials, _AT_ONCE)):
             columns.add(some, run.id, summary)
-    return columns.frame(together(measures))
+    return columns.frame(merge_measures(measures))
 
 
 class _Shared(dict[str, Any]):
@@ -485,7 +485,7 @@ def _schema(table: str) -> Schema:
 
 def _damaged(message: str, runs: Sequence[RunDirectory]) -> InputError:
     return InputError(
-        f"this is no whole Parquet file: {message}",
+        f"this Parquet file is truncated or damaged: {message}",
         where=", ".join(str(run.path) for run in runs[:3]),
         cure="put the file back as the run wrote it",
     )

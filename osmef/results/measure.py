@@ -172,7 +172,7 @@ def part(measure: Measure, prefix: str, reported: str, **changes: object) -> Mea
     return measure.model_copy(update=update | changes)
 
 
-def together(lists: Iterable[tuple[str, Iterable[Measure]]]) -> dict[str, Measure]:
+def merge_measures(lists: Iterable[tuple[str, Iterable[Measure]]]) -> dict[str, Measure]:
     """Merge lists of measures by name, in order of first occurrence.
 
     Each list has the name of whose it is. What one does not know, or does not show, another may.

@@ -333,14 +333,14 @@ class ReceivingFlow(_FlowEnd, ReceivedCounts):
         description="payload bits over the time of sending, or that of arrival if it was longer"
     )
     reordering_extent_max: int = Field(
-        description="the most arrivals by which a datagram was overtaken (RFC 4737, section 4.2)"
+        description="the largest reordering extent, in arrivals (RFC 4737, section 4.2)"
     )
     loss_episodes: int = Field(description="runs of lost datagrams")
     loss_longest: int = Field(description="the longest of them, datagrams")
     foreign: int = Field(description="datagrams that were not the sender's")
     dropped: int | None = Field(
         description="lost since the receiver's socket buffer was full, not in the network;"
-        " null where the kernel glues datagrams together, as without a rate"
+        " null where the kernel coalesces datagrams, as without a rate"
     )
     receive_buffer: int = Field(description="the socket's buffer as the kernel counts, bytes")
     jitter_us: float | None = Field(

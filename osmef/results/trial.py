@@ -480,7 +480,7 @@ class Interval(Model):
         description="datagrams found missing, less those found missing before that came after all;"
         " of exchanges, requests given up in the interval",
     )
-    reordered: int | None = Field(default=None, description="datagrams that had been overtaken")
+    reordered: int | None = Field(default=None, description="datagrams that arrived reordered")
     duplicates: int | None = Field(default=None, description="datagrams that came once more")
     dropped: int | None = Field(
         default=None, description="datagrams that the receiver's socket had no room for"

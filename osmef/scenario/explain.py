@@ -134,7 +134,7 @@ def _with_server(workload: Any, host: str, port: int | None) -> Mapping[str, Any
         settings = WORKLOADS.settings(workload.get("kind", "btc"))
     except (OsmefError, AttributeError, TypeError):
         return None
-    if not settings.servers_there:
+    if not settings.takes_server:
         raise conflict(
             f"{workload.get('kind', 'btc')} needs an agent at both ends, and receiver is a server",
             "use a workload with a server of its own kind: " + ", ".join(_kinds_with_servers()),
@@ -146,13 +146,13 @@ def _with_server(workload: Any, host: str, port: int | None) -> Mapping[str, Any
             "remove workload.server, or endpoints.receiver",
             *("workload.server", "endpoints.receiver.address"),
         )
-    found: Mapping[str, Any] = settings.asking(host, port, workload)
+    found: Mapping[str, Any] = settings.with_server(host, port, workload)
     return found
 
 
 def _kinds_with_servers() -> list[str]:
     models = WORKLOADS.all_settings()
-    return [model.model_fields["kind"].default for model in models if model.servers_there]
+    return [model.model_fields["kind"].default for model in models if model.takes_server]
 
 
 @dataclass(frozen=True)

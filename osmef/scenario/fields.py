@@ -227,7 +227,7 @@ LossShare = Annotated[
 def _whole_path(value: str) -> str:
     if re.fullmatch(_WHOLE_PATH, value) is None:
         cure = "begin it with / or ~/"
-        raise ValueError(f"{value[:60]!r} is no whole path; {cure}")
+        raise ValueError(f"{value[:60]!r} is not an absolute path; {cure}")
     return value
 
 

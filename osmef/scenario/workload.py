@@ -73,7 +73,7 @@ class UntilKnown(Model):
 
     until: Share = Field(
         description="how far the 95 % interval of the median may reach from its middle, as a share"
-        " of the median; it holds although it is looked at after each trial"
+        " of the median; it is valid although it is checked after each trial"
     )
     least: int = Field(default=6, ge=1, le=MOST_TRIALS, description="good trials in any case")
     most: int = Field(
@@ -148,16 +148,18 @@ class WorkloadSettings(Model):
     lasting: ClassVar[tuple[str, ...]] = ("duration",)
     """The keys of its length, which a background may not have."""
 
-    servers_there: ClassVar[bool] = False
+    takes_server: ClassVar[bool] = False
     """Whether it can be the client of an existing server, its ``server``."""
 
     @classmethod
-    def asking(cls, host: str, port: int | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the given settings with the ``server`` at an address; see ``servers_there``."""
+    def with_server(
+        cls, host: str, port: int | None, given: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return the given settings with the ``server`` at an address; see ``takes_server``."""
         raise NotImplementedError
 
     @property
-    def asked(self) -> str | None:
+    def server_address(self) -> str | None:
         """Address and port of an existing server; None if both ends are ours."""
         return None
 

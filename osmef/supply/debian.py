@@ -59,17 +59,17 @@ Acquire::IndexTargets::deb::CNF::DefaultEnabled "false";
 _CURES = {
     "NO_PUBKEY": "apt install debian-archive-keyring",
     "is not signed": "apt install debian-archive-keyring",
-    "Mirror sync in progress": "try again later: the registry is being brought up to date",
+    "Mirror sync in progress": "try again later: the repository is being updated",
     "No space left": "free some space on the disk of temporary files (TMPDIR)",
-    "Temporary failure resolving": "is the package registry reachable? try: apt-get update",
-    "Could not connect": "is the package registry reachable? try: apt-get update",
-    "Could not resolve": "is the package registry reachable? try: apt-get update",
-    "Failed to fetch": "is the package registry reachable? try: apt-get update",
-    "Some index files failed": "is the package registry reachable? try: apt-get update",
+    "Temporary failure resolving": "is the package repository reachable? try: apt-get update",
+    "Could not connect": "is the package repository reachable? try: apt-get update",
+    "Could not resolve": "is the package repository reachable? try: apt-get update",
+    "Failed to fetch": "is the package repository reachable? try: apt-get update",
+    "Some index files failed": "is the package repository reachable? try: apt-get update",
     "Unable to locate package": "look at the names of its packages: apt-cache search WORD",
     "has no installation candidate": "is it in non-free? add that to the sources of apt, and run"
     " apt-get update",
-    "does not have a Release file": "look at --suite: does the registry have that release?",
+    "does not have a Release file": "look at --suite: does the repository have that release?",
 }
 _NO_APT = (
     "make the bundle on a Debian machine, by `osmef program bundle NAME -o FILE`, and give its path"

@@ -423,7 +423,9 @@ def interfaces_of(ended: Sequence[EndedProgram]) -> list[InterfaceUse]:
     return found
 
 
-def together(over_pairs: OverPairs, better: Better, values: Sequence[float | None]) -> float | None:
+def aggregate(
+    over_pairs: OverPairs, better: Better, values: Sequence[float | None]
+) -> float | None:
     """Aggregate a metric over all pairs and ends; None where one is missing."""
     known = [value for value in values if value is not None]
     if len(known) < len(values) or not known:

@@ -27,7 +27,7 @@ from pydantic import Field, model_validator
 
 from osmef.errors import OutputError
 from osmef.formats import TAIL
-from osmef.programs import start_apart
+from osmef.programs import start_in_new_session
 from osmef.scenario.base import Model, conflict
 from osmef.units import convert
 
@@ -74,7 +74,9 @@ class _Matcher:
         # One that was forked from this process must not share its pipes.
         if self._process is None or self._owner != os.getpid():
             argv, pipe = [sys.executable, "-I", "-S", "-c", _SERVER], subprocess.PIPE
-            self._process = start_apart(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+            self._process = start_in_new_session(
+                argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+            )
             self._owner = os.getpid()
         return self._process
 
@@ -262,9 +264,9 @@ class Reading(Model):
         """Return the error of a missing number."""
         tail = printed.tail_of(self.stream)
         if self.pattern is None:
-            what, cure = f"the JSON on its {self.stream} has no {self.json_path}", "mend the path"
+            what, cure = f"the JSON on its {self.stream} has no {self.json_path}", "fix the path"
         else:
-            what, cure = f"nothing on its {self.stream} matches {self.pattern}", "mend the pattern"
+            what, cure = f"nothing on its {self.stream} matches {self.pattern}", "fix the pattern"
             other = (
                 OutputStream.STDOUT if self.stream is OutputStream.STDERR else OutputStream.STDERR
             )
@@ -326,7 +328,7 @@ def _documents(text: str, tail: str) -> list[Any]:
     if found:
         return found
     raise OutputError(
-        "there is no whole JSON in what it printed",
+        "there is no complete JSON in what it printed",
         tail=tail,
         cure="have it print JSON, which often is an option, or read the number by a pattern",
     )

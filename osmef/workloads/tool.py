@@ -24,7 +24,7 @@ from osmef.workloads.programs import (
     Programs,
     ProgramsSettings,
     Where,
-    together,
+    aggregate,
 )
 
 if TYPE_CHECKING:
@@ -74,17 +74,19 @@ class ServerSettings(ProgramsSettings):
     )
 
     usual_port: ClassVar[int]
-    servers_there: ClassVar = True
+    takes_server: ClassVar = True
 
     @classmethod
-    def asking(cls, host: str, port: int | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def with_server(
+        cls, host: str, port: int | None, given: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         """Return the given settings with the ``server`` at an address."""
         return {**given, "server": _authority(host, cls.usual_port if port is None else port)}
 
     @property
-    def asked(self) -> str | None:
+    def server_address(self) -> str | None:
         """Address and port of an existing server as text."""
-        return None if self.there is None else _authority(*self.there)
+        return None if self.server_endpoint is None else _authority(*self.server_endpoint)
 
     @model_validator(mode="after")
     def _an_address(self) -> ServerSettings:
@@ -93,7 +95,7 @@ class ServerSettings(ProgramsSettings):
         return self
 
     @property
-    def there(self) -> tuple[str, int] | None:
+    def server_endpoint(self) -> tuple[str, int] | None:
         """Address and port of an existing server."""
         return None if self.server is None else read_address(self.server, self.usual_port)
 
@@ -297,7 +299,7 @@ class Tool(Programs[T]):
         """Parse the output of each pair, and aggregate the metrics."""
         found = [self._of_pair(pair) for pair in pairs]
         return {
-            one.name: together(one.over_pairs, one.better, [pair[one.name] for pair in found])
+            one.name: aggregate(one.over_pairs, one.better, [pair[one.name] for pair in found])
             for one in self.selected_measures()
         }
 

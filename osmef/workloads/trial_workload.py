@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from osmef.analysis.throughput import contention
 from osmef.errors import AgentError
 from osmef.kinds import LAYERS, WORKLOADS
-from osmef.results.measure import Measure, of_background, together
+from osmef.results.measure import Measure, merge_measures, of_background
 from osmef.results.observations import Purpose
 from osmef.scenario.model import Scenario
 from osmef.scenario.workload import WorkloadSettings
@@ -77,7 +77,7 @@ def measures_of(scenarios: Iterable[Scenario]) -> tuple[Measure, ...]:
     for one in scenarios:
         lists.append((one.workload.kind, TrialWorkload(one).measures))
         lists += [(layer.kind, LAYERS.get(layer.kind).measures) for layer in one.stack]
-    return tuple(together(lists).values())
+    return tuple(merge_measures(lists).values())
 
 
 class TrialWorkload:

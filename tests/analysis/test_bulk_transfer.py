@@ -297,13 +297,13 @@ CASES = {
     "nothing to send": (end(busy_us=of_time(0.1)), end(), FLAT, Limit.SENDER_IDLE),
     "soft interrupts at the sender": (end(interrupts=0.97), end(), FLAT, Limit.SENDER_CPU),
     "soft interrupts at the receiver": (end(), end(interrupts=0.97), FLAT, Limit.RECEIVER_CPU),
-    "a shut window, slow receiver": (
+    "a zero window, slow receiver": (
         end(receive_window_limited_us=of_time(0.8)),
         end(cpu=0.1, wait=0.85),
         FLAT,
         Limit.RECEIVER_CPU,
     ),
-    "a shut window, idle receiver": (
+    "a zero window, idle receiver": (
         end(receive_window_limited_us=of_time(0.8)),
         end(),
         FLAT,

@@ -126,7 +126,7 @@ def test_plain_noise_raises_no_doubts() -> None:
 @pytest.mark.real("simulations")
 def test_autocorrelation_drift_steps_and_outliers_are_reported() -> None:
     memory = np.cumsum(noise(200) - 100)
-    assert "remember" in str(told(trials(memory.tolist()))["doubts"])
+    assert "consecutive values" in str(told(trials(memory.tolist()))["doubts"])
     turns = [100 + (-1) ** at + float(value) / 1000 for at, value in enumerate(noise(30))]
     assert "wider than it need be" in str(told(trials(turns))["doubts"])
     drifting = told(trials((noise(40) + np.arange(40)).tolist()))
@@ -249,7 +249,7 @@ def test_autocorrelation_too_weak_in_each_cell_is_found_over_all_cells() -> None
         rows = correlated(0.5)(chance, (24, 10))
         cells = [trials(row.tolist(), cell=f"c{n}") for n, row in enumerate(rows)]
         table = data_quality(pd.concat(cells), [X])
-        seen += int(table["doubts"].str.contains("remember").all())
+        seen += int(table["doubts"].str.contains("consecutive values").all())
         assert table["common_memory"].nunique() == 1
     assert seen >= 7
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from osmef.analysis.differences import (
     MOVING,
     Difference,
-    Spread,
+    DifferingKey,
     differences,
-    spread,
-    spread_with_groups,
+    differing_keys,
+    differing_keys_with_groups,
     with_groups,
 )
 
@@ -39,9 +39,9 @@ def test_volatile_facts_are_not_compared() -> None:
 
 def test_differing_values_are_listed_with_the_records_that_have_them() -> None:
     old, new = {"cpu": {"model": "old", "online": 2}}, {"cpu": {"model": "new", "online": 2}}
-    assert spread({"a": new, "b": old, "c": old, "d": {}}) == [
-        Spread("cpu.model", {'"old"': ["b", "c"], '"new"': ["a"], "null": ["d"]}),
-        Spread("cpu.online", {"2": ["a", "b", "c"], "null": ["d"]}),
+    assert differing_keys({"a": new, "b": old, "c": old, "d": {}}) == [
+        DifferingKey("cpu.model", {'"old"': ["b", "c"], '"new"': ["a"], "null": ["d"]}),
+        DifferingKey("cpu.online", {"2": ["a", "b", "c"], "null": ["d"]}),
     ]
 
 
@@ -62,17 +62,17 @@ def test_facts_unknown_on_one_side_are_one_line_per_group() -> None:
 def test_a_fact_in_no_group_has_its_own_line() -> None:
     found = differences({"mtu": 1500, "swap": 1}, {})
     assert with_groups(found) == found
-    every = spread({"a": {"mtu": 1500, "swap": 1}, "b": {}})
-    assert spread_with_groups(every) == every
+    every = differing_keys({"a": {"mtu": 1500, "swap": 1}, "b": {}})
+    assert differing_keys_with_groups(every) == every
 
 
 def test_facts_missing_on_the_same_hosts_are_one_line_per_group() -> None:
     whole = {"eth0": {"mtu": 1500, "offloads": {"gro": True, "tso": False}}, "cpu": {"mhz": 2}}
     lacking = {"eth0": {"mtu": 9000, "offloads": None}}
-    assert spread_with_groups(spread({"a": whole, "b": whole, "c": lacking})) == [
-        Spread("cpu.mhz", {"2": ["a", "b"], "null": ["c"]}),
-        Spread("eth0.mtu", {"1500": ["a", "b"], "9000": ["c"]}),
-        Spread("eth0.offloads.*", {'"2 values"': ["a", "b"], "null": ["c"]}),
+    assert differing_keys_with_groups(differing_keys({"a": whole, "b": whole, "c": lacking})) == [
+        DifferingKey("cpu.mhz", {"2": ["a", "b"], "null": ["c"]}),
+        DifferingKey("eth0.mtu", {"1500": ["a", "b"], "9000": ["c"]}),
+        DifferingKey("eth0.offloads.*", {'"2 values"': ["a", "b"], "null": ["c"]}),
     ]
 
 
@@ -81,7 +81,7 @@ def test_spread_and_differences_list_the_same_keys_of_two_records(
     two: dict[str, dict[str, object]],
 ) -> None:
     a, b = two.values()
-    assert [one.key for one in spread(two)] == [one.key for one in differences(a, b)]
+    assert [one.key for one in differing_keys(two)] == [one.key for one in differences(a, b)]
 
 
 @given(records, records)

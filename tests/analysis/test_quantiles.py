@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from osmef.analysis.quantiles import (
+    confidence_sequence,
+    confidence_sequence_rank,
     ecdf,
     interval_ranks,
-    lasting_interval,
-    lasting_rank,
     minimum_n,
     quantile_interval,
 )
@@ -190,7 +190,7 @@ INDEPENDENT = [name for name in SHAPES if "correlated" not in name]
 def stopped(values: list[float], width: float) -> tuple[int, float, float] | None:
     """Look after each value; return n and the interval where it is narrow enough."""
     for n in range(6, len(values) + 1):
-        found = lasting_interval(values[:n])
+        found = confidence_sequence(values[:n])
         if found.low is not None and found.high is not None and found.high - found.low <= width:
             return n, found.low, found.high
     return None
@@ -211,9 +211,9 @@ def test_the_interval_covers_the_median_even_with_optional_stopping(shape: str) 
 
 @given(st.integers(1, 400), st.floats(0.5, 0.999))
 def test_it_is_wider_than_the_interval_of_a_single_look(n: int, confidence: float) -> None:
-    rank, single = lasting_rank(n, confidence), interval_ranks(n, 0.5, confidence)
+    rank, single = confidence_sequence_rank(n, confidence), interval_ranks(n, 0.5, confidence)
     assert rank <= (single[0] if single else 0)
-    assert rank <= lasting_rank(n + 1, confidence) <= rank + 1
+    assert rank <= confidence_sequence_rank(n + 1, confidence) <= rank + 1
 
 
 def test_the_expected_wealth_of_the_sequential_test_is_the_stake() -> None:
@@ -222,13 +222,15 @@ def test_the_expected_wealth_of_the_sequential_test_is_the_stake() -> None:
         wealth = [2**n / ((n + 1) * math.comb(n, s)) for s in range(n + 1)]
         mean = sum(w * math.comb(n, s) for s, w in enumerate(wealth)) / 2**n
         assert mean == pytest.approx(1)
-        assert lasting_rank(n) == sum(w >= 20 * (1 - 1e-12) for w in wealth[: n // 2 + 1])
+        assert confidence_sequence_rank(n) == sum(
+            w >= 20 * (1 - 1e-12) for w in wealth[: n // 2 + 1]
+        )
 
 
 def test_few_values_have_none_and_many_have_a_narrow_one() -> None:
-    few = lasting_interval([1.0] * 7)
+    few = confidence_sequence([1.0] * 7)
     assert (few.low, few.reason) == (None, "n = 7; 95 % at every n needs more")
-    assert lasting_interval([1.0, 2, 3, 4, 5, 6, 7, 8]).high == 8
+    assert confidence_sequence([1.0, 2, 3, 4, 5, 6, 7, 8]).high == 8
     many = np.random.default_rng(1).normal(0, 1, 2000).tolist()
-    one, other = lasting_interval(many), quantile_interval(many)
+    one, other = confidence_sequence(many), quantile_interval(many)
     assert (one.low or 0) < (other.low or 0) < (other.high or 0) < (one.high or 0) < 0.15

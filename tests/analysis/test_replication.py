@@ -12,13 +12,13 @@ from osmef.analysis.price import price_performance
 from osmef.analysis.quantiles import quantile_interval
 from osmef.analysis.replication import (
     cov_interval,
+    fill_platforms,
     independent,
     platform_columns,
     platform_names,
     repetitions_for_mean,
     repetitions_for_median,
     session_results,
-    settled,
     variability,
 )
 from osmef.results.measure import Measure
@@ -96,7 +96,7 @@ def test_a_trial_that_failed_early_is_of_the_platform_of_its_like() -> None:
         sender_flavors=["m5", None, None, "n2", None],
         status=["ok", "failed", "failed", "ok", "failed"],
     )
-    found = settled(frame)
+    found = fill_platforms(frame)
     assert found["sender_flavors"].tolist()[:4] == ["m5", "m5", "m5", "n2"]
     assert found[["provider", "sender_flavors"]].iloc[4].isna().all()  # it may be either
     assert platform_columns(found.iloc[:3]) == []
@@ -107,9 +107,9 @@ def test_a_trial_that_went_well_keeps_what_it_does_not_know() -> None:
     frame = trials(
         run=["a", "b"], provider=["aws", None], sender_flavors=["m5", None], status=["ok", "ok"]
     )
-    assert settled(frame)[["provider", "sender_flavors"]].iloc[1].isna().all()
+    assert fill_platforms(frame)[["provider", "sender_flavors"]].iloc[1].isna().all()
     other = frame.assign(status=["ok", "failed"])  # of another run, and so of any provider
-    assert settled(other)["provider"].isna().tolist() == [False, True]
+    assert fill_platforms(other)["provider"].isna().tolist() == [False, True]
 
 
 BY = ["instance_class", "metric", "platform"]

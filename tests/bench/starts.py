@@ -114,9 +114,8 @@ def bench(_bench: Bench) -> Section:
     return Section(
         "Many pairs at once",
         "Four trials of one second with the local provider, all pairs on this machine's CPUs."
-        " Ready: from the begin of a trial to the first start; the first trial starts the agents."
-        " The spread is"
-        " of true starts, by this machine's one clock."
+        " Ready: from the beginning of a trial to the first start; the first trial starts the"
+        " agents. The spread is of true starts, by this machine's one clock."
         f" Wanted are {READY_S:g} s until ready, and a spread of {SPREAD_MS:g} ms at most.",
         [Table("Starts", (*header, *more), rows)],
         repeated=False,

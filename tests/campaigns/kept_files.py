@@ -25,7 +25,7 @@ class FileCloud(LocalProvider):
     kind = KIND
 
     @classmethod
-    def makes(cls, resource: Resource) -> bool:
+    def recognises(cls, resource: Resource) -> bool:
         return resource.kind == "vms"
 
     @classmethod

@@ -83,7 +83,7 @@ def test_a_failed_deletion_is_retried_later(tmp_path: Path, error: Exception) ->
     clear.set_exception(error)
     assert mine._step() is None
     (told,) = [text for kind, text in stage.told if kind == "failure"]
-    assert f"left standing: {error}" in told
+    assert f"not destroyed: {error}" in told
     assert mine._next == stage.clock.time + timedelta(minutes=10)
     stage.clock.time = mine._next
     assert mine._step() is None

@@ -403,7 +403,7 @@ def test_resources_of_a_failed_session_are_deleted_when_the_cloud_permits(
     assert stage.conduct(fails) is CampaignPhase.ENDED
     assert stage.states[-1] is SessionState.FAILED
     assert cloud.things == {}
-    (told,) = [text for kind, text in stage.told if "left standing" in text]
+    (told,) = [text for kind, text in stage.told if "not destroyed" in text]
     assert f"osmef reap --out {stage.directory / 'out'}" in told
     assert any("nothing is left" in text for kind, text in stage.told)
 
@@ -420,7 +420,7 @@ def test_failed_deletions_are_reported_once_and_retried_by_the_next_conductor(
     stage.clock.time = START + timedelta(hours=9)
     assert stage.conduct(fails) is CampaignPhase.ACTIVE  # gives up for now
     assert stage.clock.time < START + timedelta(hours=11)
-    assert len([text for _, text in stage.told if "left standing" in text]) == 1
+    assert len([text for _, text in stage.told if "not destroyed" in text]) == 1
     cloud.stuck.clear()
     mended = Stage(stage.directory, "pause: 1s\n", stage.clock)
     assert mended.conduct(done) is CampaignPhase.ENDED

@@ -259,7 +259,7 @@ def test_a_file_of_its_own_holds_the_webhook(place: Path) -> None:
     assert loaded.text == file.read_text()  # and an archive of it needs nothing again
     assert not is_redacted(loaded.text, file)
     secret.write_text(TOKEN)
-    assert told() == "notify.webhook_file: it holds no address of the web"
+    assert told() == "notify.webhook_file: it contains no URL"
 
 
 def modes(place: Path) -> set[int]:

@@ -204,7 +204,7 @@ def test_deletion_of_kept_vms_is_retried(kept: Kept) -> None:
 
     def tell(kind: str, text: str) -> None:
         kept.stage.told.append((kind, text))
-        if "left standing" in text:
+        if "not destroyed" in text:
             for stuck in (kept.out / "things").glob("*.stuck"):
                 stuck.unlink()
 
@@ -213,7 +213,7 @@ def test_deletion_of_kept_vms_is_retried(kept: Kept) -> None:
     )
     kept.stage.tell = tell  # type: ignore[method-assign]
     assert kept.conduct(sticks) is CampaignPhase.ENDED
-    assert len(kept.said("kept VMs left standing")) == 1
+    assert len(kept.said("kept VMs not destroyed")) == 1
     assert kept.said("no longer exist: its last session is over")
     assert kept.things == []
 

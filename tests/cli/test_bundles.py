@@ -73,8 +73,8 @@ def test_bundles_are_removed(osmef: Osmef, store: BundleStore) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("remove",), "it has to be said what goes"),
-        (("remove", "bench", "--all"), "it has to be said what goes"),
+        (("remove",), "no program is named to remove"),
+        (("remove", "bench", "--all"), "no program is named to remove"),
         (("bundle", "a b"), "can't be the name of a program"),
         (("bundle", "bench", "--package", "-y"), "is not the name of a package"),
         (("bundle", "bench", "--file", "x"), "no path of a file"),

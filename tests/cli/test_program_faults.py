@@ -163,17 +163,17 @@ CASES = {
         ["head: the program printed more than 1000000 bytes", "nothing that can be shown"],
         "raise most_output",
     ),
-    "nothing": number("true", r"nothing on its stdout matches rate (\S+)", "mend the pattern"),
+    "nothing": number("true", r"nothing on its stdout matches rate (\S+)", "fix the pattern"),
     "other stream": number(
         "echo rate 7 >&2", "nothing on its stdout matches", "write stream: stderr"
     ),
-    "nothing for JSON": number("true", "there is no whole JSON", "have it print JSON", PATH),
+    "nothing for JSON": number("true", "there is no complete JSON", "have it print JSON", PATH),
     "half a JSON": number(
-        """printf '{"end": {"rate": 1'""", "there is no whole JSON", "have it print JSON", PATH
+        """printf '{"end": {"rate": 1'""", "there is no complete JSON", "have it print JSON", PATH
     ),
     "another JSON": number(
         """printf '{"end": {"rat": 1}}'""",
-        *("the JSON on its stdout has no end.rate", "mend the path", PATH),
+        *("the JSON on its stdout has no end.rate", "fix the path", PATH),
     ),
     "no number": number(
         """printf '{"end": {"rate": "fast"}}'""", "'fast' is no number", "the number alone", PATH
@@ -181,7 +181,7 @@ CASES = {
     "garbage": number(
         "head -c 3000 /dev/urandom | tr -d 0-9",
         r"nothing on its stdout matches",
-        "mend the pattern",
+        "fix the pattern",
     ),
     "only NUL": number("head -c 3000 /dev/zero", "nothing on its stdout", "optional: true"),
     "not UTF-8 and no number": number(
@@ -396,7 +396,7 @@ def test_a_bundle_that_changes_on_the_controller_is_not_used(
         f"note: {kept.name}: it is damaged: it is not what was written; it is made again",
         "the program 'osmef-bench' can't be had: present: the endpoint does not have it; bundle:",
         "E: Could not connect to nowhere",
-        "is the package registry reachable?",
+        "is the package repository reachable?",
     ):
         assert said in ended.err
     (run,) = [p for p in (osmef.directory / "results").iterdir() if p.name not in before]

@@ -44,7 +44,7 @@ class MemoryCloud(LocalProvider):
         return [mark for mark in marked if run in {None, mark.run}]
 
     @classmethod
-    def makes(cls, resource: Resource) -> bool:
+    def recognises(cls, resource: Resource) -> bool:
         return resource.kind == "vm"
 
     @classmethod

@@ -74,7 +74,7 @@ def test_two_runs_measure_on_the_same_endpoints(
     assert made
     summaries = []
     for _ in range(2):
-        held.look(plan)
+        held.verify(plan)
         summaries.append(run(plan, tmp_path, held))
         assert ours(held) == made
     for summary in summaries:
@@ -95,10 +95,10 @@ def test_unusable_held_endpoints_are_reported(plan: Plan, held: HeldEndpoints) -
     held.make()
     other = make_plan(load_text(SCENARIO + "description: another\n", Path("pair.yaml")), 1)
     with pytest.raises(OsmefError, match="has changed"):
-        held.look(other)
+        held.verify(other)
     held.sites.close()
     with pytest.raises(OsmefError):
-        held.look(plan)
+        held.verify(plan)
 
 
 class Forgetful(LocalProvider):
@@ -130,7 +130,7 @@ def test_a_cloud_that_does_not_answer_costs_no_endpoints(plan: Plan, held: HeldE
     held.user.observer = heard
     held.sites = Sites({None: Forgetful(ApiError("503 Service Unavailable"))})
     held.make()
-    held.look(plan)
+    held.verify(plan)
     assert ["503" in text for text in heard.warnings] == [True]
 
 
@@ -140,14 +140,14 @@ def test_held_endpoints_that_the_cloud_no_longer_has_are_treated_as_lost(
     held.sites = Sites({None: Forgetful(NotFoundError("no such server"))})
     held.make()
     with pytest.raises(NotFoundError):
-        held.look(plan)
+        held.verify(plan)
 
 
 def test_vms_that_their_cloud_has_taken_back_do_not_serve(plan: Plan, held: HeldEndpoints) -> None:
     held.sites = Sites({None: Forgetful(Gone())})
     held.make()
-    with pytest.raises(CapacityError, match="taken back, as spot VMs may be"):
-        held.look(plan)
+    with pytest.raises(CapacityError, match="reclaimed, as spot VMs may be"):
+        held.verify(plan)
 
 
 class Stale(LocalProvider):

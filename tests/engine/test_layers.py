@@ -68,7 +68,7 @@ def test_bonds_need_a_kernel_and_a_cloud_that_give_their_cards(
 def test_layers_deleted_with_their_endpoint_are_not_removed_before(*, are_kept: bool) -> None:
     underlay, _ = recorded(2)
     hosts = {name: end.host for name, end in underlay.ends.items()}
-    hosts["a"].stays, hosts["b"].stays = True, False
+    hosts["a"].outlives_run, hosts["b"].outlives_run = True, False
     session = SimpleNamespace(
         run=lambda _argv, stdin: Output(0, stdin, b""), word=lambda _argv: "0"
     )

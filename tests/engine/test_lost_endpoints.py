@@ -68,7 +68,7 @@ def test_a_lost_endpoint_is_named_and_not_retried(stations: dict[str, Station], 
     lost: OsmefError | None = stations["b"].lost
     assert isinstance(lost, CapacityError)
     assert lost.where == "b"
-    with pytest.raises(CapacityError, match="taken back"):
+    with pytest.raises(CapacityError, match="reclaimed"):
         stations["b"].agent("receiver")
     assert stations["a"].agent("sender").gone is None
 

@@ -116,7 +116,7 @@ def test_trials_during_a_migration_and_at_a_wrong_placement_after_it_fail(run: R
     assert moved.failure is not None
     assert wrong.failure is not None
     assert (moved.failure.kind, wrong.failure.kind) == ("placement", "placement")
-    assert "moved" in moved.failure.message
+    assert "migrated" in moved.failure.message
     assert (moved.metrics, moved.transfers) == ({}, [])
     assert [cell.n_ok for cell in summary.cells] == [0, 0]
     (receiver,) = (end for end in summary.endpoints if end.earlier)
@@ -143,7 +143,7 @@ def test_an_endpoint_without_a_known_host_counts_as_migrated(run: RunIt) -> None
 def test_a_reclaimed_endpoint_is_lost_and_not_counted_as_migrated(
     run: RunIt, tmp_path: Path
 ) -> None:
-    with pytest.raises(LostError, match="taken back, as spot VMs may be") as caught:
+    with pytest.raises(LostError, match="reclaimed, as spot VMs may be") as caught:
         run("host-2", GONE, "host-2")
     with RunDirectory.open(path_in(tmp_path)) as directory:
         trials, summary = directory.read_trials().trials, directory.read_summary()

@@ -398,7 +398,7 @@ def test_a_block_of_pairs_in_turn_has_all_cells_once_on_one_pair() -> None:
         assert sorted(t.cell.cell.key for t in trials) == [f"connections={n}" for n in (1, 2, 4)]
 
 
-def test_pairs_side_by_side_are_in_one_block_and_may_run_at_once() -> None:
+def test_concurrent_pairs_are_in_one_block_and_may_run_at_once() -> None:
     plan = plan_of(PAIRS + "pairs: {count: 2, at: side by side}")
     assert [trial.group for trial in plan.trials] == [1, 1, 2, 2]
     assert most_at_once(plan.trials) == 2

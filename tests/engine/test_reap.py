@@ -794,8 +794,8 @@ def test_reap_lists_spared_resources_and_destroys_them_only_if_the_user_allows(
     ("arguments", "code", "told"),
     [
         (["--provider", "openstak"], 2, "there is no provider"),
-        (["--cloud", "lab"], 2, "--cloud says where"),
-        (["--uri", "qemu:///system"], 2, "--uri says where"),
+        (["--cloud", "lab"], 2, "--cloud needs --provider"),
+        (["--uri", "qemu:///system"], 2, "--uri needs --provider"),
         (["--older-than", "2"], 2, "--older-than"),
         (["--provider", "memory"], 3, "no credentials"),
     ],

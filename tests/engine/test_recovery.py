@@ -170,7 +170,7 @@ def test_an_endpoint_that_stays_away_leaves_its_trials_to_be_measured(
     assert "38 of 40 trials could not be measured" in error.message
     assert "lost since 20" in error.message
     assert "refused it" in error.message
-    assert any(f"{RECEIVER} keeps what was put there" in text for text in script.warnings)
+    assert any(f"{RECEIVER} still has the run's files" in text for text in script.warnings)
     assert not read_notes(Journal(run.journal), "gone")
     assert indices(run) == [1, 2]
     assert script.started == [1, 2, 3]
@@ -221,7 +221,7 @@ def test_all_that_are_lost_at_once_are_awaited_at_once(directory: Make, world: W
 def test_a_reclaimed_vm_is_not_waited_for(directory: Make, world: World) -> None:
     run = directory(PAIR)
     script = Script(world, {3: taken_back(RECEIVER)})
-    with pytest.raises(LostError, match="taken back, as spot VMs may be") as caught:
+    with pytest.raises(LostError, match="reclaimed, as spot VMs may be") as caught:
         go(run, script)
     assert caught.value.where == RECEIVER
     assert "38 of 40" in caught.value.message
@@ -234,7 +234,7 @@ def test_a_reclaimed_vm_is_not_waited_for(directory: Make, world: World) -> None
 def test_a_vm_reclaimed_while_waited_for_is_reported_as_such(directory: Make, world: World) -> None:
     run = directory(PAIR)
     script = Script(world, {1: off(RECEIVER)}, taken_back(RECEIVER))
-    with pytest.raises(LostError, match="taken back, as spot VMs may be"):
+    with pytest.raises(LostError, match="reclaimed, as spot VMs may be"):
         go(run, script, SHORT_S)
 
 

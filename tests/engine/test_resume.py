@@ -199,7 +199,7 @@ def test_a_run_that_cannot_be_extended_is_reported(run: RunDirectory, tmp_path: 
     with pytest.raises(InputError, match="has 2 trials already"):
         extend(run, reopen(run), 2)
     for text, session_tag, words in (
-        ("name: pair\nrepeat: {until: 5 %}\n", SessionTag(), "repeat is a rule"),
+        ("name: pair\nrepeat: {until: 5 %}\n", SessionTag(), "repeat is a stopping rule"),
         (TEXT, SessionTag("s", "w", "p"), "session of a campaign"),
     ):
         with RunDirectory.create(tmp_path, "pair", text, ".yaml") as made:

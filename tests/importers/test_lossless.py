@@ -50,7 +50,7 @@ def test_a_truncated_compressed_file_is_reported(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
     done = import_files("flent", [tmp_path], tmp_path / "out")
     assert done.trials == 1
-    assert "b.flent.gz: this is no whole gzip file" in str(done.oddities[0])
+    assert "b.flent.gz: this gzip file is truncated or damaged" in str(done.oddities[0])
 
 
 def test_archives_with_members_of_one_name_are_all_kept(tmp_path: Path) -> None:

@@ -252,7 +252,9 @@ def test_a_card_in_use_is_left_alone(host: LayerHost, lines: list[str], why: str
     assert [line.split(" valid_lft")[0] for line in state(host)] == [
         line.split(" valid_lft")[0] for line in before
     ]
-    assert find(host.root, ["card"], stays=False)[0].device == "card", "a VM goes with all of it"
+    assert find(host.root, ["card"], outlives_run=False)[0].device == "card", (
+        "a VM goes with all of it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -261,14 +263,14 @@ def test_a_card_in_use_is_left_alone(host: LayerHost, lines: list[str], why: str
 def test_a_nic_with_a_configured_queue_discipline_is_not_used(host: LayerHost, words: str) -> None:
     host.root.do(["tc", "qdisc", "add", "dev", "card", *words.split()])
     with pytest.raises(EndpointError, match="has given it the queue discipline"):
-        find(host.root, ["card"], stays=True)
+        find(host.root, ["card"], outlives_run=True)
 
 
 def test_a_nic_named_twice_is_rejected(host: LayerHost) -> None:
     with pytest.raises(EndpointError, match="card is named twice"):
-        find(host.root, ["card", "52:54:00:00:00:01"], stays=True)
+        find(host.root, ["card", "52:54:00:00:00:01"], outlives_run=True)
 
 
 def test_a_missing_nic_is_reported(host: LayerHost) -> None:
     with pytest.raises(EndpointError, match="no network card eth7"):
-        find(host.root, ["eth7"], stays=True)
+        find(host.root, ["eth7"], outlives_run=True)

@@ -217,7 +217,7 @@ class MemoryProvider(Provider):
         return [mark for mark in cls.world.marks.values() if run in {None, mark.run}]
 
     @classmethod
-    def makes(cls, resource: Resource) -> bool:
+    def recognises(cls, resource: Resource) -> bool:
         return resource.kind == "vm"
 
     @classmethod

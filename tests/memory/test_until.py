@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from osmef.analysis.quantiles import lasting_interval
+from osmef.analysis.quantiles import confidence_sequence
 from osmef.engine.plan import PlannedTrial
 from osmef.errors import InputError, Interrupted
 from tests.memory.cloud import APART, NEAR, ROUTED, World
@@ -45,7 +45,7 @@ def test_the_interval_is_one_that_may_be_looked_at_after_each_trial(lab: Lab, wo
     for cell in lab.run(scenario())["cells"]:
         metric = cell["metrics"]["aggregate_btc_bps"]
         values = [one.metrics["aggregate_btc_bps"] for one in lab.trials if one.cell == cell["key"]]
-        expected = lasting_interval([value for value in values if value is not None])
+        expected = confidence_sequence([value for value in values if value is not None])
         assert (metric["ci95_low"], metric["ci95_high"]) == (expected.low, expected.high)
 
 

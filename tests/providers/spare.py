@@ -38,7 +38,7 @@ def lose_receiver(
     assert {one["index"] for one in trials} >= {1, 2, 3, 4}, ended.err
     assert len(trials) < 8, ended.err
     assert {one["status"] for one in trials} == {"ok"}, ended.err
-    assert "taken back, as spot VMs may be" in " ".join(ended.err.split())
+    assert "reclaimed, as spot VMs may be" in " ".join(ended.err.split())
     assert f"{8 - len(trials)} of 8 trials could not be measured" in " ".join(ended.err.split())
     assert ended.code == 4
     assert "Traceback" not in ended.err

@@ -117,7 +117,7 @@ def test_the_cure_of_too_many_runs_is_a_choice_by_run(
 
 def test_a_damaged_file_is_not_taken_for_missing_data(pingpong_run: Path) -> None:
     (pingpong_run / "requests.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match="no whole Parquet file"):
+    with pytest.raises(InputError, match="Parquet file is truncated"):
         list(possible(Data(pingpong_run)))
 
 

@@ -418,7 +418,7 @@ def test_a_reason_is_marked_and_explained_once() -> None:
     one = row("aggregate_btc_bps", verdict="inconclusive", reason=reason)
     text = "\n".join(shown_comparison(one, one))
     assert text.count("inconclusive*") == 2
-    assert text.count("if looked at alone") == 1
+    assert text.count("significant on its own") == 1
 
 
 def test_reasons_of_several_kinds_have_marks_of_their_own() -> None:

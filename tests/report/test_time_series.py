@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
 from osmef.errors import InputError, NothingToDrawError
-from osmef.report.time_series import course, intervals, together
+from osmef.report.time_series import course, intervals, sum_rates
 from tests.report.drawn import legend, texts, visible
 
 MakeTrials = Callable[..., pd.DataFrame]
@@ -194,14 +194,14 @@ def test_no_byte_is_lost_or_made(flows: list[tuple[float, list[tuple[float, floa
          np.array([rate for _, rate in each]))
         for start, each in flows
     ]  # fmt: skip
-    edges, rate = together(known)
+    edges, rate = sum_rates(known)
     moved = sum(float(np.sum(one * np.diff(at))) for at, one in known)
     assert float(np.sum(rate * np.diff(edges))) == pytest.approx(moved, rel=1e-9, abs=1e-3)
 
 
 def test_the_rate_falls_only_from_when_the_first_connection_has_ended() -> None:
     flows = [([0.0, 1.0, 2.0], [8.0, 8.0]), ([0.0, 1.0, 2.5], [8.0, 8.0])]
-    edges, rate = together([(np.array(at), np.array(one)) for at, one in flows])
+    edges, rate = sum_rates([(np.array(at), np.array(one)) for at, one in flows])
     assert edges.tolist() == [0, 1, 2, 2.5]
     assert rate.tolist() == pytest.approx([16, 16, 8])
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from osmef.errors import InputError
 from osmef.importers import MEASURES
 from osmef.results.document import measure_of, measures_of, read_document
-from osmef.results.measure import together
+from osmef.results.measure import merge_measures
 from osmef.results.summary import Summary
 from osmef.workloads.kinds.btc import COMMON
 from osmef.workloads.metrics import WAIT
@@ -28,8 +28,8 @@ OLD_RUN = Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a"
 def test_no_metric_name_has_changed_its_meaning() -> None:
     """What is declared now must mean what older results mean by the same name."""
     now = [*WORKLOADS.items(), *MEASURES.items(), *((str(one), declared(*one)) for one in BOTH)]
-    for one in together(now).values():
-        (old,) = together([("now", [one]), ("then", [measure_of(one.name)])]).values()
+    for one in merge_measures(now).values():
+        (old,) = merge_measures([("now", [one]), ("then", [measure_of(one.name)])]).values()
         assert (old.unit, old.better, one.negligible) == (
             *(one.unit, one.better),
             measure_of(one.name).negligible,

@@ -111,7 +111,7 @@ def test_runs_without_requests_are_skipped_and_no_requests_at_all_is_an_error(ru
 def test_a_damaged_parquet_file_is_reported(runs: Path) -> None:
     for path in runs.glob("*/requests.parquet"):
         path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputError, match="no whole Parquet file"):
+    with pytest.raises(InputError, match="Parquet file is truncated"):
         osmef.load_requests(runs)
 
 

@@ -16,7 +16,7 @@ SECRET = "hunter2"  # noqa: S105 - it is none
 
 
 def _excerpt(text: str, at: str) -> str:
-    return SourceText("a.yaml", text).problem(text.index(at), "it is wrong", "mend it").excerpt
+    return SourceText("a.yaml", text).problem(text.index(at), "it is wrong", "fix it").excerpt
 
 
 @pytest.mark.parametrize(

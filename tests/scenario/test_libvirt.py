@@ -49,8 +49,8 @@ def of_file(tmp_path: Path, provider: str) -> LibvirtSettings:
             "that is none of theirs",
         ),
         ("networks: [{network: a}, {network: a}]", "two tenants on one network are one"),
-        ("storage: images", "'images' is no whole path"),
-        ("storage: ~/images", "is no whole path"),
+        ("storage: images", "'images' is not the absolute path"),
+        ("storage: ~/images", "is not the absolute path"),
     ],
 )
 def test_bad_settings(tmp_path: Path, keys: str, said: str) -> None:

@@ -37,7 +37,7 @@ def test_with_an_external_server_the_plan_has_one_endpoint(
 ) -> None:
     study = read(receiver, workload)
     check_study(study)
-    assert study.scenario.workload.asked == asked
+    assert study.scenario.workload.server_address == asked
     (cell,) = make_plan(study, seed=1).cells
     assert (len(cell.endpoints), cell.receiver_names, cell.distance) == (1, [asked], None)
     (place,) = pair_placements(cell, {}).values()
@@ -57,7 +57,7 @@ def test_siege_asks_ping_or_pong_there(relay: str, path: str) -> None:
 def test_servers_can_be_swept() -> None:
     more = "sweep: {endpoints.receiver.address: [192.0.2.7, 192.0.2.8]}\n"
     cells = read("{address: 192.0.2.7}", "iperf3", more=more).cells
-    asked = [cell.scenario.workload.asked for cell in cells]
+    asked = [cell.scenario.workload.server_address for cell in cells]
     assert asked == ["192.0.2.7:5201", "192.0.2.8:5201"]
     assert [dict(cell.values) for cell in cells] == [
         {"endpoints.receiver.address": one} for one in ("192.0.2.7", "192.0.2.8")

@@ -20,7 +20,7 @@ from osmef.analysis.hypothesis_tests import (
     paired_difference,
 )
 from osmef.analysis.null_distributions import rank_sums
-from osmef.analysis.quantiles import is_known, lasting_interval, quantile_interval
+from osmef.analysis.quantiles import confidence_sequence, is_narrow_enough, quantile_interval
 from osmef.analysis.replication import repetitions_for_median
 from osmef.analysis.throughput import Bounds, NextTrial, SearchTrial, next_trial, throughput
 from osmef.analysis.token_bucket import is_proved
@@ -100,7 +100,7 @@ class _Stepped:
         scaled = (rows - np.median(rows, axis=1, keepdims=True)) / np.maximum(
             np.ptp(rows, axis=1, keepdims=True), 1e-12
         )
-        parts = [null_distributions.likelihoods(some, change_points.SHORTEST)
+        parts = [null_distributions.log_likelihood_ratios(some, change_points.SHORTEST)
                  for some in np.array_split(scaled, 1 + len(rows) // 500)]  # fmt: skip
         return [bool(one >= least) for one in (np.concatenate(parts) - offsets).max(axis=1)]
 
@@ -344,7 +344,10 @@ def stop_coverage() -> Iterator[Case]:
     for name, draw in shapes.items():
         rows = draw(np.random.default_rng(0), (1_000_001,))
         truth = float(np.median(rows))
-        for look, how in ((lasting_interval, "every look"), (quantile_interval, "a single look")):
+        for look, how in (
+            (confidence_sequence, "every look"),
+            (quantile_interval, "a single look"),
+        ):
 
             def missed(
                 chance: np.random.Generator,
@@ -382,8 +385,8 @@ def until_coverage() -> Iterator[Case]:
                 chance: np.random.Generator, d: Draw = draw, n: int = most, truth: float = truth
             ) -> bool:
                 row = d(chance, (n,)).tolist()
-                ends = next((k for k in range(6, n) if is_known(row[:k], 0.1)), n)
-                found = lasting_interval(row[:ends])
+                ends = next((k for k in range(6, n) if is_narrow_enough(row[:k], 0.1)), n)
+                found = confidence_sequence(row[:ends])
                 return not (found.low or 0.0) <= truth <= (found.high or math.inf)
 
             yield f"{name}, at most {most}", missed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import InputError
-from osmef.results.measure import Better, Measure, of_background, shown_unit, together
+from osmef.results.measure import Better, Measure, merge_measures, of_background, shown_unit
 from osmef.scenario.load import load_text
 from osmef.workloads import TrialWorkload, measures_of
 
@@ -47,7 +47,7 @@ def test_every_metric_is_fully_described(workload: str, background: str) -> None
 
 def test_one_name_means_the_same_in_all_workloads() -> None:
     lists = [(text, declared(text, beside)) for text, beside in BOTH]
-    assert len(together(lists)) > 100
+    assert len(merge_measures(lists)) > 100
 
 
 def test_a_sweep_over_workloads_has_the_measures_of_all() -> None:
@@ -70,13 +70,13 @@ def test_contradicting_declarations_of_a_metric_are_rejected(
 ) -> None:
     other = RATE.model_validate({**RATE.model_dump(), **change})
     with pytest.raises(InputError, match=f"x is (in|better) {told}"):
-        together([("a", [RATE]), ("b", [other])])
+        merge_measures([("a", [RATE]), ("b", [other])])
 
 
 def test_unknown_parts_of_a_metric_are_taken_from_other_runs() -> None:
     rough = Measure(name="x", unit=None, better="neither")
     for lists in ([rough], [RATE]), ([RATE], [rough]):
-        (found,) = together(zip("ab", lists, strict=True)).values()
+        (found,) = merge_measures(zip("ab", lists, strict=True)).values()
         known = (found.unit, found.better, found.head, found.leading)
         assert known == ("bit/s", Better.HIGHER, "x", True)
 

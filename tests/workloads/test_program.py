@@ -219,7 +219,7 @@ def test_a_failed_program_is_reported_with_the_end_of_its_output(
 
 
 def test_half_a_json_is_an_error(two: list[Victim]) -> None:
-    with pytest.raises(OutputError, match="no whole JSON"):
+    with pytest.raises(OutputError, match="no complete JSON"):
         measure(two, sh("printf '{\"a\": 1'"), metrics={"a": {"json": "a"}})
 
 

@@ -160,7 +160,7 @@ class Cleanup:
         directory = Path(session.directory or "").parent
         by_hand = f"it is tried again; by hand: osmef reap --out {directory}"
         self._log.note(
-            "failure", f"{session.slot} {session.platform}: left standing: {why}; {by_hand}"
+            "failure", f"{session.slot} {session.platform}: not destroyed: {why}; {by_hand}"
         )
 
     def _sweep_at(self, time: datetime) -> None:

@@ -122,7 +122,7 @@ class Conductor:
         self._pool_policy.destroy_orphaned_pools()
         self._skips.skip_removed_platforms(now)
         self._skips.record_all_medians()
-        self._watch.works()  # what it kept us from is in the gap
+        self._watch.note_recovery()  # what it kept us from is in the gap
         self._has_taken_up = True
 
     def _step(self) -> CampaignPhase | None:
@@ -133,7 +133,7 @@ class Conductor:
                     return left
                 self._register()
             phase = self._look()
-            self._watch.works()
+            self._watch.note_recovery()
             if phase is not None:
                 self._pool_policy.close(self._clock.now())
                 self._log.close()
@@ -142,14 +142,14 @@ class Conductor:
                     self._campaign, self._context.holder, self._clock.now(), ended=ended
                 )
         except StorageError as error:
-            if self._watch.fails(str(error)):
+            if self._watch.note_failure(str(error)):
                 self._log.say("failure", str(error))
             return CampaignPhase.STOPPED if self._stopping and not self._is_busy else None
         return phase
 
     def _wait_for_next(self) -> None:
         """Wait for the next event or time-out; longer while the database fails."""
-        self._watch.rest(self._next)
+        self._watch.announce_wait(self._next)
         if self._watch.failing is None:
             self._clock.wait(self._next, self._wake)
         else:
@@ -186,12 +186,12 @@ class Conductor:
         )
         gap = Gap(outage.since, now, f"no database: {outage.text}")
         if now - outage.since > LATE and self._note_gap(gap):
-            self._watch.has_noted()
+            self._watch.note_gaps_recorded()
         self._next = now
 
     def _was_absent(self, now: datetime) -> bool:
         """Return whether the clock jumped, or no conductor was active for a while."""
-        seen = self._watch.look(now)
+        seen = self._watch.read(now)
         if seen.set_by:
             self._log.note("gap", f"the clock was set by {seen.set_by}")
         if seen.set_by < timedelta(0):
@@ -246,7 +246,7 @@ class Conductor:
         """Skip, dispatch, and compute the time of the next action."""
         late = late_before(self._plan.campaign.missed, now) if away else None
         if self._skips.skip_missed(now, self._why(phase, away=away), late):
-            self._watch.has_missed()
+            self._watch.note_missed()
         self._skips.skip_known(ended, now)
         if not self._stopping:
             self._skips.cleaning.start_due(now, self._wake)
@@ -275,7 +275,7 @@ class Conductor:
         if away:
             return "no conductor of the campaign was running"
         if self._dispatcher.is_full:
-            return f"{len(self._dispatcher.running)} others ran, and there was no room for more"
+            return f"{len(self._dispatcher.running)} other sessions ran, as many as may run at once"
         return "its cloud was measured by another session"
 
     def _renew(self, now: datetime) -> None:

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from osmef.analysis.quantiles import is_known
+from osmef.analysis.quantiles import is_narrow_enough
 from osmef.campaigns.conductor.cleanup import Cleanup, ConductorContext, is_there
 from osmef.campaigns.executors.session import SessionJob, SessionResult
 from osmef.campaigns.schedule.calendar import Platform
@@ -178,7 +178,7 @@ def known_cells(rule: SessionStoppingRule, medians: Mapping[str, Sequence[float]
     """Return the cells that the stopping rule ends, by the medians of their sessions.
 
     The interval of the median over sessions holds although it is looked at after each of them
-    (``lasting_interval``): with the exact one of a single look, a campaign would stop as soon as
+    (``confidence_sequence``): with the exact one of a single look, a campaign would stop as soon as
     chance makes it narrow, such as after some sessions that all met the rarer one of two kinds of
     hosts. It assumes that sessions are independent. A cell that has the metric in too few sessions
     is not known.
@@ -188,7 +188,7 @@ def known_cells(rule: SessionStoppingRule, medians: Mapping[str, Sequence[float]
 
 def _is_narrow(rule: SessionStoppingRule, values: Sequence[float]) -> bool:
     known = [value for value in values if math.isfinite(value)]
-    return len(known) >= rule.minimum and is_known(known, rule.width_percent / 100)
+    return len(known) >= rule.minimum and is_narrow_enough(known, rule.width_percent / 100)
 
 
 # So long a campaign that had a cloud lets another one have it that has waited for longer.

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 
 from osmef.errors import StorageError
-from osmef.programs import start_apart
+from osmef.programs import start_in_new_session
 from osmef.results.files import storage
 
 # More openings than this, and a timer looks every few minutes instead.
@@ -169,7 +169,7 @@ def start_in_background(
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab", opener=_through_no_link) as file:
             reported = file.tell()
-            process = start_apart(
+            process = start_in_new_session(
                 [sys.executable, "-m", "osmef", *arguments],
                 env={**os.environ, **more},
                 stdin=subprocess.DEVNULL,
@@ -184,7 +184,9 @@ def start_in_background(
     elif process.returncode != 0:
         text = log.read_bytes()[reported:].decode(errors="replace").strip()
         raise StorageError(
-            f"it ended at once: {text[-_LAST_WORDS:]}", where=str(log), cure="mend that"
+            f"it ended at once: {text[-_LAST_WORDS:]}",
+            where=str(log),
+            cure="fix the reported error",
         )
     return process.pid
 

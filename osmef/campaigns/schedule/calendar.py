@@ -115,12 +115,12 @@ class ClockMonitor:
         """Start monitoring; the time since the last conductor counts as unwatched."""
         self._doubted = self._clock.now() - since > _LONG_AWAY
 
-    def rest(self, until: datetime.datetime) -> None:
+    def announce_wait(self, until: datetime.datetime) -> None:
         """Announce a wait until a time at the latest."""
         now = self._clock.now()
         self._resting = (now, max(now, until))
 
-    def look(self, now: datetime.datetime) -> ClockReading:
+    def read(self, now: datetime.datetime) -> ClockReading:
         """Read the clock."""
         before, self._last = self._last, (now, self._clock.steady())
         if before is None:
@@ -134,7 +134,7 @@ class ClockMonitor:
             return ClockReading(was_absent=True, slept_since=self._resting[0])
         return ClockReading()
 
-    def has_missed(self) -> None:
+    def note_missed(self) -> None:
         """Note that this reading made sessions count as missed: the clock may be wrong."""
         if self._doubted:
             self._settled_at = self._clock.steady() + _SETTLES_S
@@ -145,19 +145,19 @@ class ClockMonitor:
         left = self._settled_at - self._clock.steady()
         return timedelta(seconds=left) if left > 0 else None
 
-    def fails(self, text: str) -> bool:
+    def note_failure(self, text: str) -> bool:
         """Note a failure of the database; return whether it is the first of an outage."""
         news = self.failing is None or self.failing.text != text
         since = self._clock.now() if self.failing is None else self.failing.since
         self.failing = Outage(since, text)
         return news
 
-    def has_noted(self) -> None:
+    def note_gaps_recorded(self) -> None:
         """Note that all gaps of the outage so far are recorded."""
         if self.failing is not None:
             self.failing = Outage(self._clock.now(), self.failing.text)
 
-    def works(self) -> None:
+    def note_recovery(self) -> None:
         """Note that the database works again."""
         self.failing = None
 

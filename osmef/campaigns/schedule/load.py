@@ -123,9 +123,7 @@ def _read_secret(path: Path) -> SecretStr:
     try:
         notify = Notify(webhook=SecretStr(text))
     except ValidationError:
-        raise InputError(
-            "it holds no address of the web", cure="write one line, https://…"
-        ) from None
+        raise InputError("it contains no URL", cure="write one line, https://…") from None
     return notify.webhook or SecretStr("")
 
 

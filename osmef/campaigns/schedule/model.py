@@ -176,13 +176,13 @@ def _is_off_calendar(text: str) -> bool:
 def _web(secret: SecretStr) -> SecretStr:
     text = secret.get_secret_value()
     if text != REDACTED and not re.fullmatch(r"https?://[^\s/][!-~]*", text):
-        raise ValueError("this is no address of the web; begin it with https://, without spaces")
+        raise ValueError("this is not a URL; begin it with https://, without spaces")
     return secret
 
 
 def _whole_path(text: str) -> str:
     if not re.match("~|/", text):
-        raise ValueError("this is no whole path; begin it with / or ~/")
+        raise ValueError("this is not an absolute path; begin it with / or ~/")
     return text
 
 
@@ -298,8 +298,8 @@ class SessionStoppingRule(Model):
     width_percent: float = Field(
         gt=0,
         le=1000,
-        description="95 % interval of the median, as a share of it, in percent; it holds although"
-        " it is looked at after each session",
+        description="95 % interval of the median, as a share of it, in percent; it is valid"
+        " although it is checked after each session",
     )
     minimum: int = Field(
         default=6,

@@ -208,7 +208,7 @@ class Database:
             raise kind(
                 f"the database of campaigns: {error.orig}",
                 where=self._engine.url.render_as_string(hide_password=True),
-                cure="make room on the disk or mend the connection; what was noted is kept",
+                cure="free disk space, or restore the connection; what was recorded is kept",
             ) from error
 
     def _make_tables(self) -> None:

@@ -252,7 +252,7 @@ def spent(connection: Connection, campaign: int) -> float:
 
 
 def active_holder(connection: Connection, campaign: int, now: datetime) -> str | None:
-    """Return a active conductor of the campaign, if any."""
+    """Return an active conductor of the campaign, if any."""
     return _ActiveHolders(connection, now, HOLDERS.c.campaign == campaign).first()
 
 
@@ -354,7 +354,7 @@ class _ActiveHolders:
         self._gone: dict[str, bool | None] = {}
 
     def holds(self, session: SessionRow) -> bool:
-        """Return whether a running session has a active holder."""
+        """Return whether a running session has an active holder."""
         holder = session.holder or ""
         return bool(holder) and self._lives(holder, session.campaign)
 

@@ -303,10 +303,10 @@ def _why(error: Exception) -> str:
     if isinstance(reason, TimeoutError | subprocess.TimeoutExpired):
         return f"it took longer than {_TIMEOUT_S:g} s"
     if isinstance(reason, ssl.SSLError):
-        return f"its certificate or TLS is not good: {reason.reason}"
+        return f"TLS failed: {reason.reason}"
     if isinstance(reason, OSError) and reason.strerror:
         return reason.strerror
-    return f"this can't be asked ({type(reason).__name__})"
+    return f"the request failed ({type(reason).__name__})"
 
 
 _METRICS_EVERY_S = 15.0
@@ -315,18 +315,18 @@ _TAKEN_S = 0.2
 Labels = Mapping[str, str]
 
 _HELP = {
-    "osmef_campaign_phase": "1 for what the campaign does, 0 for all else.",
+    "osmef_campaign_phase": "1 for the campaign's phase, 0 for all others.",
     "osmef_campaign_conducted": "Whether a process conducts it, as far as is known.",
-    "osmef_campaign_seen_timestamp_seconds": "When its conductor said last that it lives.",
+    "osmef_campaign_seen_timestamp_seconds": "Last heartbeat of its conductor.",
     "osmef_campaign_sessions": "Sessions by state.",
     "osmef_campaign_trials": "Trials of ended sessions by status.",
     "osmef_campaign_cost": "What its VMs have cost by the price list, by currency.",
-    "osmef_campaign_overdue_seconds": "How long the planned session has waited that waits longest.",
+    "osmef_campaign_overdue_seconds": "How long the most overdue session has waited.",
     "osmef_campaign_next_due_timestamp_seconds": "When the next session is due.",
-    "osmef_campaign_last_end_timestamp_seconds": "When a session ended last.",
-    "osmef_campaign_last_start_delay_seconds": "How late the session was that began last.",
+    "osmef_campaign_last_end_timestamp_seconds": "When the last session ended.",
+    "osmef_campaign_last_start_delay_seconds": "How late the last session began.",
 }
-"""All of them, and what they tell. All are gauges: a changed campaign file can lower each."""
+"""All of them, and their meaning. All are gauges: a changed campaign file can lower each."""
 
 
 def render_metrics(found: Sequence[tuple[CampaignRow, Sequence[SessionRow]]], now: datetime) -> str:

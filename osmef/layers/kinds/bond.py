@@ -186,7 +186,7 @@ class Bond(Layer[BondSettings]):
                 where=host.name,
                 cure="name more of them in the inventory's nics, or join fewer",
             )
-        find(host.root, host.nics[: self.settings.nics], stays=host.stays)
+        find(host.root, host.nics[: self.settings.nics], outlives_run=host.outlives_run)
 
     @property
     def _words(self) -> str:
@@ -310,7 +310,7 @@ def _see_duplex(host: LayerHost, space: str, devices: Sequence[str]) -> None:
         if duplex == "full":
             continue
         words = ["ethtool", "-s", device, "speed", str(_NOMINAL_MBIT), "duplex", "full"]
-        if host.stays or host.root.run(within(space, words)).status:
+        if host.outlives_run or host.root.run(within(space, words)).status:
             raise EndpointError(
                 f"{device} works in {duplex or 'unknown'} duplex, as far as it reports, and by such"
                 " cards the kernel speaks no LACP (IEEE 802.3ad)",

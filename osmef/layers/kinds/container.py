@@ -38,7 +38,7 @@ class Bridged(VethNat):
     """The network that engines have by default: a bridge, and translated addresses."""
 
     def join(self, end: End, outer: str, underlay: Underlay) -> str:
-        """Attach the cable to a bridge of its own."""
+        """Attach the veth pair to a bridge of its own."""
         return into_bridge(end, outer, self.mtu(end, 0, underlay))
 
 

@@ -24,7 +24,7 @@ from osmef.supply.program import Program
 
 
 class BridgeSettings(LayerSettings):
-    """A cable into a bridge, routed: a container's network where each has an address of its own."""
+    """A veth pair into a bridge, routed: the network of containers with addresses of their own."""
 
     kind: Literal["bridge"] = Field(default="bridge", description="the kind of layer")
 
@@ -41,14 +41,14 @@ class Bridge(Routed[BridgeSettings]):
     def try_out(self, host: LayerHost, space: str, family: Family) -> None:  # noqa: ARG002
         """Try a bridge and a veth pair in a namespace. Raises EndpointError."""
         bridge = host.new_link(space, "type bridge")
-        cable = host.new_link(space, "type veth")
-        host.root.ip(space, f"link set dev {cable} master {bridge}")
+        near = host.new_link(space, "type veth")
+        host.root.ip(space, f"link set dev {near} master {bridge}")
 
     def join(self, end: End, outer: str, underlay: Underlay) -> str:
         """Attach the veth pair to a bridge of its own."""
         return into_bridge(end, outer, self.mtu(end, 0, underlay))
 
-    def lead(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
+    def add_routes(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
         """Add routes to the others' namespaces on the endpoint."""
         host = end.host
         for peer in peers_of(underlay, end):
@@ -62,7 +62,7 @@ class Bridge(Routed[BridgeSettings]):
 
 
 def into_bridge(end: End, outer: str, mtu: int) -> str:
-    """Attach a cable to a bridge of its own; return the bridge."""
+    """Attach a veth pair to a bridge of its own; return the bridge."""
     host, bridge = end.host, end.host.new_link(end.space, "type bridge")
     host.root.ip(
         end.space,
@@ -112,7 +112,7 @@ NFT = Program("nft", package="nftables")
 
 
 class VethNatSettings(LayerSettings):
-    """A cable, forwarding, and translated addresses: the usual network of a container engine."""
+    """A veth pair with forwarding and NAT: the usual network of a container engine."""
 
     kind: Literal["veth-nat"] = Field(default="veth-nat", description="the kind of layer")
     ports: int = Field(
@@ -145,11 +145,11 @@ class VethNat(Routed[VethNatSettings]):
 
     def try_out(self, host: LayerHost, space: str, family: Family) -> None:
         """Try a veth pair and the rules in a namespace. Raises EndpointError."""
-        cable = host.new_link(space, "type veth")
+        near = host.new_link(space, "type veth")
         nft(
             host,
             space,
-            rules("osmef_probe", *_EXAMPLES[family], range(20000, 20008), cable),
+            rules("osmef_probe", *_EXAMPLES[family], range(20000, 20008), near),
         )
 
     def join(self, end: End, outer: str, underlay: Underlay) -> str:
@@ -162,7 +162,7 @@ class VethNat(Routed[VethNatSettings]):
         self._ports = underlay.free_ports(self.settings.ports)
         return super().up(underlay)
 
-    def lead(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
+    def add_routes(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
         """Add masquerade and DNAT."""
         host, own = end.host, sorted(set(end.own.values()))
         near = host.root.ask(end.space, "route", "get", attached.bind)[0]["dev"]

@@ -24,7 +24,7 @@ from osmef.providers.cloud.lookup import (
     smallest,
 )
 from osmef.providers.cloud.public_cloud import Share, shares
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import map_concurrently
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 from osmef.scenario.fields import FlavorNeed
 
@@ -370,7 +370,7 @@ def check_quotas(
         need = {_VPCS: len(some)} | ({_NICS: nics} if nics else {})
         return _check(account, _needs(settings, offers, ours) | need)
 
-    found = side_by_side(check, shares(tenants, requests))
+    found = map_concurrently(check, shares(tenants, requests))
     return [line for lines in found for line in lines]
 
 

@@ -103,7 +103,7 @@ class Placer:
     def _host(self, account: Account, slot: str, zone: str, flavors: Sequence[FlavorInfo]) -> str:
         key = id(account), slot, zone
         with self._lock:
-            # Those of a zone without room for all were given back.
+            # Those of a zone without capacity for all were given back.
             existing = {resource.id for resource, _account in self.maker.made}
             if self._hosts.get(key) not in existing:
                 name = self.maker.mark.name(f"{slot}-{zone}")

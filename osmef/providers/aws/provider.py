@@ -34,7 +34,7 @@ from osmef.providers.cloud.provisioning import Vm, VmSpec
 from osmef.providers.cloud.public_cloud import VmCloud
 from osmef.providers.cloud_init import cloud_config
 from osmef.providers.marks import Mark
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import map_concurrently
 from osmef.remote.login import Login
 from osmef.scenario.clouds.aws import AwsAccess, AwsPlacedBy, AwsSettings
 from osmef.scenario.location import Gone, Location
@@ -218,7 +218,7 @@ class Provisioner(provisioning.Provisioner[Account, TenantNet, Instance]):
             self.context.progress(line)
         accounts = {tenant.account.id: tenant.account for tenant in self.tenants}.values()
         maker, public = self.maker, self.context.key.public
-        side_by_side(lambda one: network.make_keypair(maker, one, public), accounts)
+        map_concurrently(lambda one: network.make_keypair(maker, one, public), accounts)
 
     def make_net(self, tenant: Tenant[Account]) -> TenantNet:
         """Create a tenant's VPC and its security group."""
@@ -255,13 +255,13 @@ class Provisioner(provisioning.Provisioner[Account, TenantNet, Instance]):
         for request, one in zip(requests, zones, strict=True):
             nics = networks_for(self.settings, [request])
             network.make_subnets(self.maker, self.nets[str(request.tenant)], one, nics)
-        specs = side_by_side(self._spec, list(zip(requests, zones, strict=True)))
+        specs = map_concurrently(self._spec, list(zip(requests, zones, strict=True)))
         ends = self.context.deadline
         maker, settings = self.maker, self.settings
-        ids = side_by_side(lambda spec: make_instance(maker, spec, settings, ends), specs)
+        ids = map_concurrently(lambda spec: make_instance(maker, spec, settings, ends), specs)
         asked = dict(zip(ids, specs, strict=True))
         running = await_instances(asked, settings.boot_timeout)
-        made = side_by_side(lambda one: add_nics(maker, one, settings), running)
+        made = map_concurrently(lambda one: add_nics(maker, one, settings), running)
         self._zone = zone
         return made
 

@@ -104,7 +104,7 @@ _CURES = {
     Meaning.DENIED: "have a role assigned that allows it: docs/policies/azure-role.json",
     Meaning.QUOTA: "plan fewer or smaller endpoints, use another region, or ask for more (portal:"
     " Quotas)",
-    Meaning.NO_CAPACITY: "use another size, zone or region, or wait until Azure has room",
+    Meaning.NO_CAPACITY: "use another size, zone or region, or wait until Azure has capacity",
     Meaning.TRANSIENT: "is Azure well? (azure.status.microsoft) try again later",
 }
 

@@ -21,7 +21,7 @@ from osmef.providers.cloud.lookup import (
     known_names,
     smallest,
 )
-from osmef.providers.parallel import by_each, together
+from osmef.providers.parallel import map_by_key, run_concurrently
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.units import parse_count
 
@@ -45,7 +45,7 @@ def look_up(
 ) -> Offers[Size, Image]:
     """Look up all names. Raises NotFoundError with the known ones, CapacityError, ProviderError."""
     region = settings.region
-    zones, skus = together(
+    zones, skus = run_concurrently(
         lambda: _zones(subscription, region),
         lambda: subscription.do(
             "listing sizes",
@@ -278,7 +278,7 @@ def needs_of(
 
 def check_quotas(subscription: Subscription, region: str, need: Mapping[str, int]) -> None:
     """Raise QuotaError with every exceeded quota of the region."""
-    lists: list[list[Any]] = together(
+    lists: list[list[Any]] = run_concurrently(
         lambda: subscription.do(
             "reading quotas of VMs", lambda: list(subscription.compute.usage.list(region))
         ),
@@ -306,7 +306,7 @@ def check_namespaces(subscription: Subscription) -> None:
         )
         return str(found.registration_state)
 
-    for namespace, state in by_each(state_of, _NAMESPACES).items():
+    for namespace, state in map_by_key(state_of, _NAMESPACES).items():
         if state not in {"Registered", "Registering"}:
             raise ProviderError(
                 f"it is not registered to use the namespace {namespace} ({state})",

@@ -17,7 +17,7 @@ from osmef.providers.azure.network import TenantNet
 from osmef.providers.azure.resource_types import Body, Maker, body_in
 from osmef.providers.base import EndpointRequest, Problem
 from osmef.providers.cloud.lookup import HostRules
-from osmef.providers.parallel import by_each
+from osmef.providers.parallel import map_by_key
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.model import Scenario
@@ -121,7 +121,7 @@ class Placer:
             return self._make(net, "proximity-group", f"near-{lane}", self._body())
 
         wanted = sorted({self._vicinity(request) for request in requests})
-        return by_each(make, wanted)
+        return map_by_key(make, wanted)
 
     def _availability_sets(
         self, lanes: Mapping[_Lane, Sequence[EndpointRequest]], near: Mapping[_Lane, str]
@@ -136,7 +136,7 @@ class Placer:
             return self._make(self.nets[tenant], "availability-set", f"apart-{lane}", body)
 
         wanted = sorted(key for key, ones in lanes.items() if needs_set(self.settings, ones))
-        return by_each(make, wanted)
+        return map_by_key(make, wanted)
 
     def _hosts(self, requests: Sequence[EndpointRequest]) -> dict[_Slot, str]:
         """Create a dedicated host for each slot in a zone, in one group a zone."""
@@ -159,7 +159,7 @@ class Placer:
             name = f"{groups[account, zone]}/{slot}"
             return self._make(self._net_of(account), "dedicated-host", name, body)
 
-        return by_each(make, slots)
+        return map_by_key(make, slots)
 
     def _body(self, **properties: Any) -> Body:
         return body_in(self.settings.region, **properties)

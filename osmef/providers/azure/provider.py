@@ -42,7 +42,7 @@ from osmef.providers.cloud.lookup import common_zones, first_with_capacity
 from osmef.providers.cloud.public_cloud import Share, VmCloud, shares
 from osmef.providers.cloud_init import cloud_config, user_data
 from osmef.providers.marks import Mark
-from osmef.providers.parallel import side_by_side, together
+from osmef.providers.parallel import map_concurrently, run_concurrently
 from osmef.scenario.clouds.azure import AzureAccess, AzureSettings
 from osmef.scenario.location import Gone, Location
 from osmef.units import whole_gib
@@ -281,7 +281,7 @@ class ShutdownSchedules:
         """Renew the existing schedules, as at a UNIX time. Raises ProviderError."""
         there = {one.name for one, _ in list(self.maker.made) if one.kind == _KIND}
         existing = [vm for vm in list(self._vms) if schedule_of(vm.spec.path) in there]
-        side_by_side(lambda vm: self._renew(vm, now), existing)
+        map_concurrently(lambda vm: self._renew(vm, now), existing)
 
     def _renew(self, vm: Vm, now: float) -> None:
         subscription, name = vm.spec.net.account, schedule_of(vm.spec.path)
@@ -346,12 +346,12 @@ class Provisioner(provisioning.Provisioner[Subscription, TenantNet, Vm]):
     def create_vms(self, requests: Sequence[EndpointRequest]) -> list[Vm]:
         """Create VMs with their addresses, lane by lane."""
         if not self._placements:
-            together(self._choose_places, self._make_networks)
+            run_concurrently(self._choose_places, self._make_networks)
         self.context.progress(f"making {len(requests)} VMs")
         lanes: dict[int, list[Numbered]] = defaultdict(list)
         for request in requests:
             lanes[request.lane].append((next(self.numbers), request))
-        made = side_by_side(self._create_lane, lanes.values())
+        made = map_concurrently(self._create_lane, lanes.values())
         return [vm for some in made for vm in some]
 
     def _choose_places(self) -> None:
@@ -362,7 +362,7 @@ class Provisioner(provisioning.Provisioner[Subscription, TenantNet, Vm]):
         def make(net: TenantNet) -> None:
             network.make_network(self.maker, net, self.settings, self.nic_networks(net.tenant))
 
-        side_by_side(make, self.nets.values())
+        map_concurrently(make, self.nets.values())
 
     def _create_lane(self, numbered: Sequence[Numbered]) -> list[Vm]:
         """Create the VMs of a lane; without capacity, in another zone where allowed."""
@@ -374,7 +374,7 @@ class Provisioner(provisioning.Provisioner[Subscription, TenantNet, Vm]):
                     zones = self.nets[str(request.tenant)].offers.zones
                     placement = self._placements[request.name]
                     self._placements[request.name] = replace(placement, zone=zones.name_of(zone))
-            return side_by_side(self._make_vm, numbered)
+            return map_concurrently(self._make_vm, numbered)
 
         def roll_back() -> None:
             paths = {self._path(one) for one in numbered}
@@ -453,7 +453,9 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
             need = lookup.needs_of(settings, sizes, len(there), nics)
             lookup.check_quotas(subscription, settings.region, need)
 
-        side_by_side(check, shares(self.tenants_of(slots_of(requests), check_cancelled), requests))
+        map_concurrently(
+            check, shares(self.tenants_of(slots_of(requests), check_cancelled), requests)
+        )
 
     def access_to(self, named: str | None) -> Access:
         """Return the access of a subscription, or of the environment's."""
@@ -469,7 +471,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
             except NotFoundError:  # taken back, as spot VMs may be
                 return Gone()
 
-        return side_by_side(read, endpoints)
+        return map_concurrently(read, endpoints)
 
     @classmethod
     def find(

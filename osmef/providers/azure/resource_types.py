@@ -21,7 +21,7 @@ from osmef.providers.cloud import resource_types
 from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.resource_types import Found
 from osmef.providers.marks import Mark
-from osmef.providers.parallel import by_each
+from osmef.providers.parallel import map_by_key
 
 Body = dict[str, Any]
 GROUP = "resource-group"
@@ -132,7 +132,7 @@ class ResourceType(resource_types.ResourceType[Subscription]):
     ) -> list[list[Found[Subscription]]]:
         """Return each whose group carries our mark; its deletion finds whether it still exists."""
         groups = {group_of(one) for one in resources}
-        marks = by_each(lambda group: mark_of_group(account, group), groups)
+        marks = map_by_key(lambda group: mark_of_group(account, group), groups)
         return [
             [Found(self.name, one.id or one.name, one.name, mark, account)]
             if (mark := marks[group_of(one)]) is not None and mark.run == one.run

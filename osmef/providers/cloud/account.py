@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from osmef.errors import ProviderError
 from osmef.providers.base import Access, CancellationCheck, EndpointRequest, never_cancelled
 from osmef.providers.cloud.errors import ErrorTable, Meaning
-from osmef.providers.parallel import by_each, side_by_side
+from osmef.providers.parallel import map_by_key, map_concurrently
 from osmef.providers.retry import LIMIT_S, Retry
 from osmef.scenario.clouds.base import CloudSettings
 
@@ -247,7 +247,7 @@ def offers_of(
     def look(slot: str) -> T:
         return look_up(accounts[slot], settings, [one for one in requests if one.tenant == slot])
 
-    return by_each(look, accounts)
+    return map_by_key(look, accounts)
 
 
 def slots_of(requests: Sequence[EndpointRequest]) -> list[str]:
@@ -277,7 +277,7 @@ def open_tenants(
         message += f" {account_is}s" if account_is else ""
         raise ProviderError(message, where=key, cure="name more of them")
     wanted = list(zip(slots, named.items(), strict=False))
-    opened = side_by_side(lambda one: log_in(one[1][1] or None), wanted)
+    opened = map_concurrently(lambda one: log_in(one[1][1] or None), wanted)
     if len({account.id for account in opened}) < len(opened):
         raise ProviderError(
             f"two of {key} have credentials of one and the same {account_is or 'account'}, so they"

@@ -30,7 +30,7 @@ class Meaning(Enum):
     """We may not do it."""
     QUOTA = auto()
     NO_CAPACITY = auto()
-    """The cloud has no room for it, here or now."""
+    """The cloud has no capacity for it, here or now."""
     THROTTLED = auto()
     """There were too many requests: it was surely not done."""
     TRANSIENT = auto()

@@ -273,7 +273,7 @@ def first_with_capacity(
             return make(zone)
         except CapacityError as error:
             roll_back()
-            progress(f"no room in {zone}: {error.message}")
+            progress(f"no capacity in {zone}: {error.message}")
     try:
         return make(zones[-1])
     except CapacityError as error:

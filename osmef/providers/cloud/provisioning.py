@@ -14,7 +14,7 @@ from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.providers.cloud.account import A, Tenant, TenantNet, networks_for
 from osmef.providers.cloud.lookup import Flavor
 from osmef.providers.cloud_init import host_keys
-from osmef.providers.parallel import AT_ONCE, side_by_side, together
+from osmef.providers.parallel import AT_ONCE, map_concurrently, run_concurrently
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.session import wait_for_ssh
 from osmef.scenario.clouds.base import HostKeySource
@@ -123,7 +123,7 @@ def reach_all(
 ) -> list[Login]:
     """Wait for SSH of all guests, and return the logins. Raises as ``BootingGuest.reach``."""
     deadline = time.monotonic() + boot_timeout
-    return side_by_side(lambda one: one.reach(context, deadline), guests, at_once=_MOST_WAITS)
+    return map_concurrently(lambda one: one.reach(context, deadline), guests, at_once=_MOST_WAITS)
 
 
 S = TypeVar("S", bound=TenantNet[Any])
@@ -267,12 +267,12 @@ class Provisioner(ABC, Generic[A, S, V]):
         self.look_up()
         tenants = len(self.tenants)
         self.context.progress(f"making networks for {tenants} tenant{'s' * (tenants > 1)}")
-        together(self.choose_places, self._make_nets)
+        run_concurrently(self.choose_places, self._make_nets)
         self.register(self.create_vms(self.context.requests))
         return [self.vms[request.name] for request in self.context.requests]
 
     def _make_nets(self) -> None:
-        nets = side_by_side(self.make_net, self.tenants, at_once=self.at_once)
+        nets = map_concurrently(self.make_net, self.tenants, at_once=self.at_once)
         self.nets = {net.tenant.slot: net for net in nets}
 
     def reach(self, vms: Sequence[V]) -> list[tuple[V, Login]]:
@@ -316,7 +316,7 @@ class Provisioner(ABC, Generic[A, S, V]):
                 self.allow_ingress(net, wanted, before)
                 self._allowed[slot] = wanted
 
-        side_by_side(open_, self.nets.values(), at_once=self.at_once)
+        map_concurrently(open_, self.nets.values(), at_once=self.at_once)
 
     def sources(self, net: S) -> set[Any]:
         """Return the sources that a tenant allows: by default other tenants and peers."""

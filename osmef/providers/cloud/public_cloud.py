@@ -89,7 +89,7 @@ class PublicCloud(Provider, Generic[A, M]):
         return cls.find(cls.open(access), run, unread)
 
     @classmethod
-    def makes(cls, resource: Resource) -> bool:
+    def recognises(cls, resource: Resource) -> bool:
         """Return whether a resource's type, id and name are those of a type that it creates."""
         type_ = cls.types.get(resource.kind)
         return type_ is not None and type_.has(resource)

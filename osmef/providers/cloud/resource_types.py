@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from osmef.providers.base import Ledger, Resource, Unread, pass_over
 from osmef.providers.cloud.account import A, Again
 from osmef.providers.marks import Mark
-from osmef.providers.parallel import AT_ONCE, side_by_side
+from osmef.providers.parallel import AT_ONCE, map_concurrently
 
 M = TypeVar("M", bound=Mark)
 
@@ -143,7 +143,7 @@ def owned(
 ) -> list[Found[A]]:
     """List marked resources in these accounts, of one run or all. Raises ProviderError."""
     lists = [(account, one) for account in accounts for one in types.values()]
-    found = side_by_side(lambda it: it[1].owned(it[0], run, unread), lists, at_once=at_once)
+    found = map_concurrently(lambda it: it[1].owned(it[0], run, unread), lists, at_once=at_once)
     # A cloud may show one thing, such as a user's key pair, in several accounts.
     return list({(one.kind, one.id): one for some in found for one in some}.values())
 

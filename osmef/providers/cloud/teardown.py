@@ -15,7 +15,7 @@ from osmef.providers.base import Resource
 from osmef.providers.cloud.account import A
 from osmef.providers.cloud.errors import Meaning
 from osmef.providers.cloud.resource_types import Found, ResourceType, Types
-from osmef.providers.parallel import AT_ONCE, side_by_side
+from osmef.providers.parallel import AT_ONCE, map_concurrently
 
 Gone = Callable[[Resource], None]
 Entry = tuple[Resource, A]
@@ -76,7 +76,7 @@ class _Teardown(Generic[A]):
         inside = {id(one[0]): self._inside(one, resources) for one in holders}
         held = {id(one[0]) for some in inside.values() for one in some} | inside.keys()
         free = [one for one in resources if id(one[0]) not in held]
-        left = side_by_side(
+        left = map_concurrently(
             lambda one: self._delete_whole(one, inside[id(one[0])]), holders, at_once=self.at_once
         )
         return free + [one for some in left for one in some]
@@ -118,7 +118,7 @@ class _Teardown(Generic[A]):
         lists: dict[tuple[int, str], list[tuple[Resource, A]]] = defaultdict(list)
         for resource, account in resources:
             lists[id(account), resource.kind].append((resource, account))
-        side_by_side(
+        map_concurrently(
             lambda ones: self._find(ones, again=again), lists.values(), at_once=self.at_once
         )
 
@@ -160,7 +160,7 @@ class _Teardown(Generic[A]):
         asked: dict[_Key, float] = {}
         self._ask(slow, asked, stuck)
         rest = [one for one in there if not self.types[one.kind].is_slow]
-        side_by_side(lambda one: self._delete(one, stuck), rest, at_once=self.at_once)
+        map_concurrently(lambda one: self._delete(one, stuck), rest, at_once=self.at_once)
         self._await([one for one in types if one.is_slow], asked, stuck)
 
     def _there(self, types: Iterable[ResourceType[A]]) -> list[Found[A]]:
@@ -180,7 +180,7 @@ class _Teardown(Generic[A]):
         ]
         most = some[0].account.waits.at_once if some else 0
         batch = due[: max(most - (len(some) - len(due)), 0)]
-        side_by_side(lambda one: self._delete(one, stuck), batch, at_once=self.at_once)
+        map_concurrently(lambda one: self._delete(one, stuck), batch, at_once=self.at_once)
         asked.update({_key(one): time.monotonic() for one in batch})
 
     def _await(

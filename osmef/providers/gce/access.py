@@ -55,7 +55,7 @@ _CURES = {
     " GOOGLE_APPLICATION_CREDENTIALS to a file with credentials",
     Meaning.DENIED: "grant the role of docs/policies/gce-role.yaml in this project; is its Compute"
     " Engine API enabled?",
-    Meaning.NO_CAPACITY: "use another zone or machine type, or wait until the cloud has room",
+    Meaning.NO_CAPACITY: "use another zone or machine type, or wait until the cloud has capacity",
 }
 _CALL = re.compile(r"^[A-Z]+ https?://\S+: ")
 """What the library puts before the words of the cloud."""

@@ -13,7 +13,7 @@ from osmef.providers.cloud import account
 from osmef.providers.cloud.account import Tenant, block_of
 from osmef.providers.gce.access import AT_ONCE, Project
 from osmef.providers.gce.resource_types import Maker
-from osmef.providers.parallel import side_by_side, together
+from osmef.providers.parallel import map_concurrently, run_concurrently
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.clouds.gce import GceSettings
 from osmef.scenario.fields import DATA_PORTS
@@ -60,7 +60,7 @@ def make_net(
         cidrs = {region: subnet_of(blocks, n) for n, region in enumerate(regions, 1)}
         return _make_network(maker, tenant.account, settings, what, cidrs)
 
-    usual, *further = side_by_side(make, range(1 + nics))
+    usual, *further = map_concurrently(make, range(1 + nics))
     net = TenantNet(tenant, usual, further)
     open_to(maker, net, "ssh", [str(settings.controller_cidr)], str(SSH_PORT))
     return net
@@ -86,8 +86,8 @@ def _make_network(
         maker.make(project, "subnet", subnet, where=region, body=body)
         return f"projects/{project.id}/regions/{region}/subnetworks/{subnet}"
 
-    subnets, _ = together(
-        lambda: side_by_side(add, cidrs, at_once=AT_ONCE),
+    subnets, _ = run_concurrently(
+        lambda: map_concurrently(add, cidrs, at_once=AT_ONCE),
         lambda: maker.make(project, "firewall", data, body=_rule(network, blocks)),
     )
     return Network(network, dict(zip(cidrs, subnets, strict=True)))

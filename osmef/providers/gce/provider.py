@@ -36,7 +36,7 @@ from osmef.providers.gce.lookup import Image, disk_type_of, region_of
 from osmef.providers.gce.network import TenantNet, make_net, open_to
 from osmef.providers.gce.placement import VmPlacement
 from osmef.providers.gce.resource_types import TYPES, Maker, Mark
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import map_concurrently
 from osmef.remote.login import HostKeys
 from osmef.scenario.clouds.gce import GceAccess, GceSettings, NicType
 from osmef.scenario.location import Gone, Location
@@ -124,7 +124,7 @@ def make_vm(maker: Maker, spec: VmSpec, settings: GceSettings) -> Vm:
         raise BootError(
             f"the VM is {found.status}",
             where=spec.request.name,
-            cure="was it taken back, as spot VMs may be? look at it: gcloud compute instances",
+            cure="was it reclaimed, as spot VMs may be? look at it: gcloud compute instances",
         )
 
     return project.until(running, settings.boot_timeout)
@@ -279,7 +279,7 @@ def plan_zones(
             raise _lacks(f"the zone {zone}", types)
         offers[str(zone)] = found
     zones = lookup.zones_of(project, settings.region) if free else []
-    looked = side_by_side(lambda z: lookup.types_in(project, z, free), zones, at_once=AT_ONCE)
+    looked = map_concurrently(lambda z: lookup.types_in(project, z, free), zones, at_once=AT_ONCE)
     there = {zone: types for zone, types in zip(zones, looked, strict=True) if types is not None}
     if free and not there:
         raise _lacks(f"each zone of {settings.region}", free)
@@ -378,7 +378,7 @@ class Provisioner(provisioning.Provisioner[Project, TenantNet, Vm]):
         where = dict.fromkeys(zones[one.name] for one in requests)
         self.context.progress(f"making {len(requests)} VM(s) in {', '.join(where)}")
         specs = [self._spec(one, zones[one.name]) for one in requests]
-        return side_by_side(
+        return map_concurrently(
             lambda spec: make_vm(self.maker, spec, self.settings), specs, at_once=AT_ONCE
         )
 

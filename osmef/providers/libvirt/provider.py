@@ -38,7 +38,7 @@ from osmef.providers.libvirt.networks import find_networks, seen_from
 from osmef.providers.libvirt.provision import Provisioner, architecture_of, need_of, ram_bytes_of
 from osmef.providers.libvirt.storage import find_image, find_iso_tool, remove_pool
 from osmef.providers.marks import unread_line
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import map_concurrently
 from osmef.providers.static.provider import StaticProvider
 from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtAccess, LibvirtSettings
 from osmef.scenario.clouds.static import StaticSettings
@@ -164,7 +164,7 @@ def _remove_all(
             missing.append(resource)
 
     for kind in _ORDER:
-        side_by_side(remove, [resource for resource in resources if resource.kind == kind])
+        map_concurrently(remove, [resource for resource in resources if resource.kind == kind])
     return missing
 
 
@@ -347,11 +347,11 @@ class LibvirtProvider(Provider):
         prefix = f"osmef-{self._maker.mark.run}-" if self._maker else ""
         return Location(host=host.name, tenant=network.removeprefix(prefix) or None)
 
-    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
+    def access_after_run(self, endpoint: Endpoint) -> tuple[str, Access] | None:
         """Return how to reach a physical host after the run; guests are gone then."""
         if endpoint.request.kind is not EndpointKind.HOST:
             return None
-        return StaticProvider(StaticSettings(hosts=self._settings.hosts)).stays(endpoint)
+        return StaticProvider(StaticSettings(hosts=self._settings.hosts)).access_after_run(endpoint)
 
     def close(self) -> None:
         """Destroy all resources. Raises the first ProviderError."""
@@ -375,7 +375,7 @@ class LibvirtProvider(Provider):
             finally:
                 host.close()
 
-        side_by_side(remove, self._hosts.values())
+        map_concurrently(remove, self._hosts.values())
         if errors:
             raise errors[0]
 
@@ -397,7 +397,7 @@ class LibvirtProvider(Provider):
             host.close()
 
     @classmethod
-    def makes(cls, resource: Resource) -> bool:
+    def recognises(cls, resource: Resource) -> bool:
         """Return whether a resource is of a type that it creates."""
         return resource.kind in KINDS
 

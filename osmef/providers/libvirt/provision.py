@@ -25,7 +25,7 @@ from osmef.providers.libvirt.guest import (
 )
 from osmef.providers.libvirt.storage import StoragePool, VolumeImage, directory_of
 from osmef.providers.libvirt.xml import KernelBoot, Machine
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import map_concurrently
 from osmef.providers.static.assign import assign, requests_of
 from osmef.remote.login import KeyPair, Login
 from osmef.remote.ssh_config import find_login
@@ -230,12 +230,12 @@ class Provisioner:
             self._warn_of_memory(host, requests)
         context.progress(f"sending the image to {', '.join(self.hosts)}")
         count = Counter(self.placed[request.name] for request in requests)
-        made = side_by_side(lambda host: self._base(host, count[host.name]), hosts)
+        made = map_concurrently(lambda host: self._base(host, count[host.name]), hosts)
         bases = dict(zip(self.hosts, made, strict=True))
         filters = self._filters(tenants, requests)
         guests = self._guests(requests, bases, tenants, filters)
         context.progress(f"starting {len(guests)} guest{'s' * (len(guests) > 1)}")
-        return side_by_side(self._start, guests)
+        return map_concurrently(self._start, guests)
 
     def _warn_of_memory(self, host: Hypervisor, requests: Sequence[EndpointRequest]) -> None:
         here = [request for request in requests if self.placed[request.name] == host.name]

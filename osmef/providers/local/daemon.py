@@ -245,7 +245,7 @@ class EmulatedCloud:
 
     def _add_host(self, net: Netlink, port: str, host: HostSpec, *, forward: bool) -> Namespace:
         namespace = Namespace.create(ip_forward=int(forward))
-        net.add_cable(port, _PHYSICAL, namespace, "eth0", _MTU)
+        net.add_veth(port, _PHYSICAL, namespace, "eth0", _MTU)
         net.limit_rate(port, self._spec.link_rate_bps)
         _give_address(namespace, "eth0", host.address, self._spec.physical)
         return namespace
@@ -285,7 +285,7 @@ class EmulatedCloud:
         else:
             namespace, device = Namespace.create(**ports), "eth0"
             with host.netlink() as net:
-                net.add_cable(f"vm{number}", tenant.name, namespace, "eth0", OVERLAY_MTU)
+                net.add_veth(f"vm{number}", tenant.name, namespace, "eth0", OVERLAY_MTU)
         _give_address(namespace, device, spec.address, tenant.network)
         gateway = first_address(tenant.network)
         with namespace.netlink() as net:
@@ -293,7 +293,7 @@ class EmulatedCloud:
             if has_ipv6():
                 net.add_default_route(ipv6_of(gateway))
         with self._own_namespace.netlink() as net:
-            net.add_cable(f"mgmt{number}", _MANAGEMENT, namespace, "mgmt0", _MTU)
+            net.add_veth(f"mgmt{number}", _MANAGEMENT, namespace, "mgmt0", _MTU)
         with namespace.netlink() as net:
             net.add_address("mgmt0", spec.management, _prefix_length(self._spec.management))
         for nic, switch in enumerate(spec.nics):
@@ -312,8 +312,8 @@ class EmulatedCloud:
             if not net.has(switch):
                 net.add_bridge(switch)
             net.add_bridge(link)
-            net.add_cable(near, link, namespace, name, _MTU)
-            net.add_cable(far, link, self._own_namespace, f"sw{number}", _MTU)
+            net.add_veth(near, link, namespace, name, _MTU)
+            net.add_veth(far, link, self._own_namespace, f"sw{number}", _MTU)
             net.attach(f"sw{number}", switch)
             for port in (near, far):
                 net.limit_rate(port, self._spec.link_rate_bps)
@@ -382,7 +382,7 @@ class EmulatedCloud:
         finally:
             namespace.close()
         if found is None:
-            raise ProviderError("the VM's network cable leads to no host", where=name)
+            raise ProviderError("the VM's veth has no peer on a host", where=name)
         host, index = found
         with self._hosts[host].netlink() as net:
             vni = net.vxlan_beside(index)

@@ -236,7 +236,7 @@ class Netlink:
         """Add a bridge and set it up."""
         self._add(name, "bridge")
 
-    def add_cable(self, name: str, bridge: str, far: Namespace, far_name: str, mtu: int) -> None:
+    def add_veth(self, name: str, bridge: str, far: Namespace, far_name: str, mtu: int) -> None:
         """Add a veth pair between a bridge here and another namespace, both ends up."""
         peer = {"ifname": far_name, "net_ns_fd": far.fileno(), "mtu": mtu}
         self._add(name, "veth", mtu=mtu, peer=peer, master=self._index(bridge))

@@ -111,7 +111,7 @@ class LocalProvider(Provider):
             found.append(("tenancy", "different-tenant needs two tenants", cure))
         ends = sum(end.count for end in _vm_ends(cell).values())
         if ends > _MOST_ENDPOINTS:
-            message = f"the local cloud has no room for {ends} endpoints at once"
+            message = f"the local cloud has no capacity for {ends} endpoints at once"
             found.append(("endpoints", message, f"make groups of {_MOST_ENDPOINTS} at most"))
         if scenario.family is Family.IPV6 and not has_ipv6():
             cure = "boot it without ipv6.disable=1, or use family: ipv4"
@@ -215,7 +215,9 @@ class LocalProvider(Provider):
             deadline=context.deadline,
             made=context.made,
         )
-        elsewhere = {path for one in context.requests for path in context.elsewhere(one.name)}
+        elsewhere = {
+            path for one in context.requests for path in context.program_directories(one.name)
+        }
         names = [name_of(context.run, path) for path in sorted(elsewhere)]
         scratches = [replace(resource, kind=KIND, name=name) for name in names]
         self._close_ledger = context.ledger.destroyed
@@ -321,7 +323,7 @@ class LocalProvider(Provider):
         ]
 
     @classmethod
-    def makes(cls, resource: Resource) -> bool:
+    def recognises(cls, resource: Resource) -> bool:
         """Return whether a resource is a sandbox, by the id of its first process if that is known.
 
         Or what its programs may have left in a directory.

@@ -19,7 +19,7 @@ from typing import Any
 
 import osmef
 from osmef.errors import ProviderError
-from osmef.programs import find_program, start_apart
+from osmef.programs import find_program, start_in_new_session
 from osmef.providers.base import Unread, pass_over
 from osmef.providers.local import wire
 from osmef.providers.local.wire import MODULE
@@ -208,7 +208,7 @@ class Sandbox:
         try:
             # The terminal's Ctrl-C is for the controller alone, which then takes the cloud down in
             # order.
-            self._process = start_apart(
+            self._process = start_in_new_session(
                 isolated(unshare, command(sys.executable, run, deadline)),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,

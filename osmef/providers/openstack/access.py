@@ -410,7 +410,7 @@ def _useless(cloud: str | None, why: str) -> CredentialsError:
     return CredentialsError(
         f"the cloud {cloud!r}: {why}",
         where="provider.cloud",
-        cure=f"mend its entry in {_PLACES}{_unread()}",
+        cure=f"fix its entry in {_PLACES}{_unread()}",
     )
 
 
@@ -435,6 +435,6 @@ def _broken() -> CredentialsError | None:
             return CredentialsError(
                 f"can't read it: {' '.join(str(error).split())}",
                 where=str(path),
-                cure="mend the file; does `openstack token issue` work?",
+                cure="fix the file; does `openstack token issue` work?",
             )
     return None

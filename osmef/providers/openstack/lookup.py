@@ -26,7 +26,7 @@ from osmef.providers.cloud.lookup import (
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.placement import plan_groups
 from osmef.providers.openstack.resource_types import rules_for
-from osmef.providers.parallel import together
+from osmef.providers.parallel import run_concurrently
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy, Reach
 from osmef.units import whole_gib
 
@@ -96,7 +96,7 @@ def look_up(
     wanted = {request.flavor or settings.default_flavor for request in requests}
     keys = [] if settings.keypair is None else [settings.keypair]
     key = "provider.security_groups"
-    flavors, source, networks, groups, subnets, _, _ = together(
+    flavors, source, networks, groups, subnets, _, _ = run_concurrently(
         lambda: _flavors(cloud),
         lambda: _source(cloud, settings),
         lambda: _networks(cloud, settings, floating=floating),

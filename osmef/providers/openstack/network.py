@@ -17,7 +17,7 @@ from osmef.providers.local.addresses import used_networks
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.lookup import Names
 from osmef.providers.openstack.resource_types import Maker, Rule
-from osmef.providers.parallel import together
+from osmef.providers.parallel import run_concurrently
 from osmef.remote.login import SSH_PORT, KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
@@ -125,7 +125,7 @@ class NetMaker:
 
     def make(self, keypair: str | None, key: KeyPair) -> TenantNet:
         """Create everything; ``keypair`` is None to import the run's key."""
-        name, group, (network, subnet), nics = together(
+        name, group, (network, subnet), nics = run_concurrently(
             lambda: keypair or self._keypair(key),
             lambda: None if self.names.security_groups else self._group(),
             self._network,

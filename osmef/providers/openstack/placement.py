@@ -14,7 +14,7 @@ from osmef.errors import CapacityError, PolicyError
 from osmef.providers.base import EndpointRequest, Problem
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.resource_types import Maker
-from osmef.providers.parallel import by_each
+from osmef.providers.parallel import map_by_key
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
 from osmef.scenario.fields import EndpointKind, Placement, ProviderNetwork, Tenancy
 from osmef.scenario.location import Location
@@ -168,7 +168,7 @@ def _make_groups(maker: Maker, clouds: Mapping[str, Cloud], groups: set[Group]) 
         return str(made.id)
 
     ordered = sorted(groups, key=lambda group: group.number)
-    return by_each(make, ordered)
+    return map_by_key(make, ordered)
 
 
 def usable_hosts(cloud: Cloud, settings: OpenStackSettings) -> list[ComputeHost]:

@@ -45,7 +45,7 @@ from osmef.providers.openstack.network import NetMaker, TenantNet
 from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.resource_types import TYPES, Maker, Mark, Rule, rules_for
 from osmef.providers.openstack.servers import FloatingAddresses, Server, ServerSpec
-from osmef.providers.parallel import beside, side_by_side
+from osmef.providers.parallel import map_concurrently, run_in_thread
 from osmef.providers.static.provider import HostEndpoints
 from osmef.remote.login import KeyPair, Login
 from osmef.remote.ssh_config import find_login
@@ -91,7 +91,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         """Check credentials, names and quotas. Raises ProviderError."""
         self._hosts.check(requests)
         if slots_of(requests):  # else physical hosts alone
-            beside(lambda both: self._check(requests, both), check_cancelled)
+            run_in_thread(lambda both: self._check(requests, both), check_cancelled)
 
     def _check(
         self, requests: Sequence[EndpointRequest], check_cancelled: CancellationCheck
@@ -111,7 +111,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
                 need[KEY_PAIRS] = users[tenant.account.user_id]
             lookup.check_quotas(tenant.account, need, made=made)
 
-        side_by_side(check, tenants)
+        map_concurrently(check, tenants)
 
     def problems_of(self, cell: Cell) -> Iterator[Problem]:
         """Yield what this cloud can't do for any cell, by its settings."""
@@ -213,9 +213,9 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
         finally:
             self._hosts.close()
 
-    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
+    def access_after_run(self, endpoint: Endpoint) -> tuple[str, Access] | None:
         """Return how to reach a physical host after the run; None for a server."""
-        return self._hosts.stays(endpoint)
+        return self._hosts.access_after_run(endpoint)
 
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
@@ -299,7 +299,7 @@ class Provisioner(provisioning.Provisioner[Cloud, TenantNet, Server]):
         with FloatingAddresses(self.maker) as floating:
             give = floating.give if self._floating else lambda _servers: None
             made = floating.given(servers.make_servers(self.maker, specs, self.settings, give))
-        side_by_side(servers.free_nics, made)
+        map_concurrently(servers.free_nics, made)
         self._joining = made
         self.open_data()
         return made
@@ -346,9 +346,9 @@ class Provisioner(provisioning.Provisioner[Cloud, TenantNet, Server]):
             return set()
         known = {server.id: server for server in (*self.vms.values(), *self._joining)}.values()
         ours = [server.public for server in known if server.spec.net is net]
-        beside = bool(net.names.own)  # all are in the one network that the settings name
+        share_network = bool(net.names.own)  # all are in the one network that the settings name
         others = [server for server in known if server.spec.net is not net]
-        addresses = [server.private if beside else server.public for server in others]
+        addresses = [server.private if share_network else server.public for server in others]
         addresses += [host.data_address for host in self.hosts]
         addresses += self._peers.get(net.tenant.slot, set())
         blocks = [f"{address}/32" for address in addresses]
@@ -372,7 +372,7 @@ def make_tenants(maker: Maker, base: Cloud, slots: Sequence[str]) -> list[Tenant
         return Tenant(slots[number - 1], number, name, base.of_project(str(project.id)))
 
     try:
-        return side_by_side(make, range(1, len(slots) + 1))
+        return map_concurrently(make, range(1, len(slots) + 1))
     except PolicyError as error:
         raise PolicyError(
             error.message,

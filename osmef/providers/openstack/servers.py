@@ -22,7 +22,7 @@ from osmef.providers.openstack.lookup import FlavorInfo, volume_gib
 from osmef.providers.openstack.network import TenantNet
 from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.resource_types import Maker, servers_in, servers_there
-from osmef.providers.parallel import AT_ONCE, side_by_side
+from osmef.providers.parallel import AT_ONCE, map_concurrently
 from osmef.remote.login import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.location import Gone, Location
@@ -236,25 +236,26 @@ def make_servers(
     ``ready`` is called with servers that began to run since the last poll, while others are still
     requested and built. The first of a server group is asked for before the others, and these when
     it runs: of two concurrent requests nova's scheduler places each without the other. Only
-    some groups are begun at once, else the first ones take the room of the others on their host,
-    and only some servers are built at once: the more, the more work is each of them to the cloud.
+    some groups are begun at once, else the first ones take the capacity of the others on their
+    host, and only some servers are built at once: the more, the more work is each of them to the
+    cloud.
     Raises BootError, CapacityError, QuotaError, what ``ready`` does.
     """
     clouds = {id(o.account): o.account for o in specs}
     boot = BootingServers(maker.mark.run, [*clouds.values()], settings.boot_timeout, ready)
 
     def ask(spec: ServerSpec, *, leads: bool = False) -> None:
-        if boot.admits(leads=leads):
+        if boot.await_slot(leads=leads):
             boot.asked[make_server(maker, spec, settings)] = spec
 
     def ask_group(group: Sequence[ServerSpec]) -> None:
         leader, *others = group
         ask(leader, leads=True)
-        if others and boot.runs(leader):
-            side_by_side(ask, others)
+        if others and boot.await_running(leader):
+            map_concurrently(ask, others)
 
     with ThreadPoolExecutor(1) as beside:
-        asking = beside.submit(side_by_side, ask_group, _groups(specs))
+        asking = beside.submit(map_concurrently, ask_group, _groups(specs))
         try:
             boot.watch(asking)
         finally:
@@ -288,10 +289,10 @@ class BootingServers:
     over: bool = False
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def admits(self, *, leads: bool) -> bool:
+    def await_slot(self, *, leads: bool) -> bool:
         """Wait for a free place among concurrent builds; False if the work is over.
 
-        A new group waits for those that have begun, so that it does not take their room. Raises
+        A new group waits for those that have begun, so that it does not take their capacity. Raises
         BootError where none of those that are built comes to run.
         """
         with self.changed:
@@ -312,7 +313,7 @@ class BootingServers:
     def _has_room(self, leads: bool) -> bool:
         return self.building < AT_ONCE and not (leads and self.following)
 
-    def runs(self, leader: ServerSpec) -> bool:
+    def await_running(self, leader: ServerSpec) -> bool:
         """Wait until a server runs; False if the work is over. Raises BootError."""
         with self.changed:
             if not self.changed.wait_for(

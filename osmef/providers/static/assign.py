@@ -142,7 +142,7 @@ def _match(
 
     def augment(left: L, tried: set[R]) -> bool:
         able = [right for right in rights if right not in tried and fits(left, right)]
-        able.sort(key=lambda right: right in held)  # who came first stays, if there is room
+        able.sort(key=lambda right: right in held)  # who came first stays, if there is capacity
         for right in able:
             if right in tried:
                 continue

@@ -22,7 +22,7 @@ from osmef.providers.base import (
     never_cancelled,
     pass_over,
 )
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import map_concurrently
 from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host, requests_of
 from osmef.remote.session import SshSession
@@ -132,7 +132,7 @@ class StaticProvider(Provider):
         login = replace(login, kept=session)
         holder = machine.holder_of(request, context)
         endpoint = machine.endpoint_of(session, login, holder, request, host)
-        for directory in context.elsewhere(request.name):
+        for directory in context.program_directories(request.name):
             scratch = machine.scratch_of(holder, access, directory)
             context.ledger.intend(scratch)
             self._taken[scratch.name] = scratch
@@ -149,7 +149,7 @@ class StaticProvider(Provider):
         Raises CapacityError where another run has taken one of the machines.
         """
         taken = [self._taken[one.name] for one in endpoints if one.name in self._taken]
-        side_by_side(lambda one: machine.confirm(one, self._session_to(one)), taken)
+        map_concurrently(lambda one: machine.confirm(one, self._session_to(one)), taken)
         return [
             Location(
                 host=physical_host(endpoint.resource_id, host),
@@ -160,7 +160,7 @@ class StaticProvider(Provider):
             for host in [self._hosts[endpoint.resource_id]]
         ]
 
-    def stays(self, endpoint: Endpoint) -> tuple[str, Access]:
+    def access_after_run(self, endpoint: Endpoint) -> tuple[str, Access]:
         """Return how to reach the machine of an endpoint after the run."""
         name = endpoint.resource_id
         return self.kind, machine.access_of(name, self._hosts[name])
@@ -218,7 +218,7 @@ class StaticProvider(Provider):
         return [one for one in found if run in {None, one.run}]
 
     @classmethod
-    def makes(cls, resource: Resource) -> bool:
+    def recognises(cls, resource: Resource) -> bool:
         """Return whether a resource is of a type that it creates."""
         if resource.kind in {machine.RESOURCE, machine.SCRATCH}:
             return True
@@ -311,10 +311,10 @@ class HostEndpoints:
         named = {slot: physical_host(one, self._inventory[one]) for slot, one in found.items()}
         return {slot: name for slot, name in named.items() if slot and name}
 
-    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
+    def access_after_run(self, endpoint: Endpoint) -> tuple[str, Access] | None:
         """Return how to reach an endpoint's machine after the run; None if it is no host."""
         is_host = endpoint.request.kind is EndpointKind.HOST
-        return self._provider.stays(endpoint) if is_host else None
+        return self._provider.access_after_run(endpoint) if is_host else None
 
     def create(self, context: RunContext) -> list[Endpoint]:
         """Log into the hosts, and lock them. Raises ProviderError, ReachError."""

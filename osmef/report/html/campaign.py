@@ -397,7 +397,7 @@ def course_table(
         Column("sessions", number=True),
         Column("drift", scale.unit, number=True),
         Column("p", number=True),
-        Column("memory", number=True),
+        Column("autocorrelation", number=True),
         Column("changes of level"),
         Column("changes of spread"),
     ]
@@ -419,9 +419,9 @@ def course_table(
             ]
         )
     note = (
-        "What is usual for a window is taken away first. Drift: from the first session to the "
+        "The usual level of each window is subtracted first. Drift: from the first session to the "
         "last, by Theil and Sen's slope, with its 95 % interval; p of Mann and Kendall's test, "
-        "corrected over the campaign. Memory: the autocorrelation from one session to the next; "
+        "corrected over the campaign. Autocorrelation: from one session to the next; "
         "where it is marked sessions are not independent, and every interval and p is too sure. "
         "Changes: steps to another level, or to another spread about it, each lasting 5 sessions "
         "at least; fewer than 10 sessions can't show one. A spread is how far half of the sessions "

@@ -74,7 +74,7 @@ _NOTE = (
 _MOST_BETWEEN = 24
 """The pairs of more cells are unreadable."""
 _BETWEEN_NOTE = (
-    "Paired: in each block of the random order, so that what a block shares hides nothing: the "
+    "Paired: within each block of the random order, so that effects common to a block cancel: the "
     "ratio of Hodges and Lehmann with its interval below it, and p of Wilcoxon's signed ranks. "
     "Unpaired, where the run has no blocks: p of Mann and Whitney."
 )
@@ -86,10 +86,10 @@ _LAYERS_NOTE = (
     "endpoints, the kernel's work included."
 )
 _TRUST_NOTE = (
-    "Needed: how many values give the median to within 5 %. Memory: whether a value resembles the "
-    "one before (Ljung and Box). Drift: Mann and Kendall. Both from {fewest} values on, with "
-    "p after Holm's correction over all rows. Outliers, outside of Tukey's fences, are shown and "
-    "never removed."
+    "Needed: how many values give the median to within 5 %. Autocorrelation: whether a value "
+    "resembles the one before (Ljung and Box). Drift: Mann and Kendall. Both from {fewest} values "
+    "on, with p after Holm's correction over all rows. Outliers, outside of Tukey's fences, are "
+    "shown and never removed."
 )
 
 
@@ -321,7 +321,7 @@ def _few(found: pd.DataFrame, names: Mapping[str, str], words: Mapping[str, str]
 def _trust(found: pd.DataFrame, trials: pd.DataFrame, names: Mapping[str, str]) -> Table | None:
     if found.empty:
         return None
-    heads = ("n", "needed", "memory, p", "of all cells, p", "drift", "drift, p")
+    heads = ("n", "needed", "autocorrelation, p", "of all cells, p", "drift", "drift, p")
     units = ("", "", "", "", "%", "")
     busy = busy_cells(cells(trials))
     columns = [

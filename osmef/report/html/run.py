@@ -12,8 +12,8 @@ from typing import Any
 from osmef.analysis.differences import (
     MOVING,
     differences,
-    spread,
-    spread_with_groups,
+    differing_keys,
+    differing_keys_with_groups,
     with_groups,
 )
 from osmef.named_file import open_file
@@ -348,7 +348,7 @@ def differences_table(readings: Sequence[ShownRun]) -> Table | None:
         return None
     found = [
         [Field(one.key), Field(_short(value)), Field(names(who), key=str(len(who)))]
-        for one in spread_with_groups(spread(records, (*MOVING, *_OWN)))
+        for one in differing_keys_with_groups(differing_keys(records, (*MOVING, *_OWN)))
         for value, who in one.values.items()
     ]
     columns = [Column("fact"), Column("value"), Column("of these endpoints")]

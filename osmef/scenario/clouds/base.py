@@ -271,7 +271,7 @@ class PublicCloudSettings(CloudSettings):
     region: Text = Field(description="region, by the cloud's name")
     zone: Text | None = Field(
         default=None,
-        description="zone of endpoints that name none; by default the region's first that has room",
+        description="zone of endpoints that name none; by default the region's first with capacity",
     )
     tenants: dict[Name, Text] | None = Field(
         default=None,

@@ -123,7 +123,9 @@ _DIRECTORY = r"/\S.{0,1000}"
 def _directory(value: str) -> str:
     if re.fullmatch(_DIRECTORY, value) is None:
         cure = "write it like /srv/osmef"
-        raise ValueError(f"{value[:60]!r} is no whole path of a directory on a host; {cure}")
+        raise ValueError(
+            f"{value[:60]!r} is not the absolute path of a directory on a host; {cure}"
+        )
     return value
 
 

@@ -90,7 +90,9 @@ def _document(text: str) -> Mapping[str, Any]:
         document, end = json.JSONDecoder().raw_decode(text, begin.start())
     except (ValueError, RecursionError) as error:
         line = text.count("\n", 0, begin.start()) + getattr(error, "lineno", 1)
-        raise OutputError("this is no whole JSON: did it come to its end?", line=line) from error
+        raise OutputError(
+            "this JSON is truncated or damaged: did it come to its end?", line=line
+        ) from error
     others = (text[: begin.start()] + "\n" + text[end:]).splitlines()
     odd = next((line for line in others if not _NOTE.fullmatch(line)), None)
     if odd is not None or not isinstance(document, dict):

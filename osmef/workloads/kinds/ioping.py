@@ -55,7 +55,7 @@ def read(text: str) -> IopingOutput:
     except (ValueError, RecursionError) as error:
         if text.startswith("ioping: "):
             raise failed("ioping", text.splitlines()[0][8:]) from error
-        what = "this is no whole JSON of ioping: did it come to its end?"
+        what = "this JSON of ioping is truncated or damaged: did it come to its end?"
         raise OutputError(what, cure="run it with -J", line=getattr(error, "lineno", 1)) from error
     if not isinstance(document, list) or not all(isinstance(one, dict) for one in document):
         raise OutputError("this is no JSON of ioping")

@@ -481,8 +481,8 @@ class Iperf3(Tool[Iperf3Settings]):
 
     def runs(self) -> Sequence[ProgramRun]:
         """Return the server, which ends with its client, and the client; or only that."""
-        if self._settings.there is not None:
-            address, port = self._settings.there
+        if self._settings.server_endpoint is not None:
+            address, port = self._settings.server_endpoint
             client = ["iperf3", "-c", address, "-p", str(port), *self._options()]
             return (ProgramRun(on=Where.SENDER, argv=client),)
         return (

@@ -159,7 +159,7 @@ class Memtier(Tool[MemtierSettings]):
     example = 'workload: {kind: memtier, ratio: "1:1", size: 1KiB, keys: 100000}'
     programs = (
         Program("redis-server"),
-        # No distribution's own: it comes from Redis' registry, or from its source.
+        # No distribution's own: it comes from Redis' package repository, or from its source.
         Program("memtier_benchmark", package="memtier-benchmark", how=("present",)),
     )
     output_measures = (

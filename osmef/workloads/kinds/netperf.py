@@ -537,7 +537,7 @@ class Netperf(Tool[NetperfSettings]):
 
     def __init__(self, settings: NetperfSettings, *, background: bool = False) -> None:
         super().__init__(settings, background=background)
-        if settings.there is not None:
+        if settings.server_endpoint is not None:
             self.programs = (_program("netperf"),)
 
     def selected_measures(self) -> Sequence[Measure]:
@@ -550,7 +550,7 @@ class Netperf(Tool[NetperfSettings]):
         Only that if netserver exists already.
         """
         s = self._settings
-        address, port = s.there or ("{peer}", "{port}")
+        address, port = s.server_endpoint or ("{peer}", "{port}")
         name = "TCP_MAERTS" if s.direction == "reverse" else s.test.value
         given = {
             "-H": address,
@@ -561,7 +561,7 @@ class Netperf(Tool[NetperfSettings]):
         }
         argv = ["netperf", *options(given), "--", *self._of_test()]
         client = ProgramRun(on=Where.SENDER, argv=argv)
-        if s.there is not None:
+        if s.server_endpoint is not None:
             return (client,)
         served = options({"-D": True, "-f": True, "-N": True, "-L": "{bind}", "-p": "{port}"})
         argv = ["netserver", *served]
@@ -574,7 +574,7 @@ class Netperf(Tool[NetperfSettings]):
         size = f",{s.size}" if s.size and s.direction == "reverse" else s.size
         return options(
             {
-                "-P": ",{data_port}" if s.there is None else None,
+                "-P": ",{data_port}" if s.server_endpoint is None else None,
                 "-k": f"{_OUTPUT},{_KEYS.get(s.test, _TIMES)}",
                 "-r": None if s.is_stream else f"{s.request},{s.response}",
                 "-R": 1 if s.test is NetperfTest.UDP_STREAM else None,

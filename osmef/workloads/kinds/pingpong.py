@@ -281,10 +281,12 @@ class PingPongSettings(WorkloadSettings):
         " by default twice the estimate, and at least 10 minutes",
     )
 
-    servers_there: ClassVar = True
+    takes_server: ClassVar = True
 
     @classmethod
-    def asking(cls, host: str, port: int | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def with_server(
+        cls, host: str, port: int | None, given: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         """Return the settings with the URL of ping, or with ``relay: false`` of pong."""
         path = "/pong/{size}" if given.get("relay") is False else "/mping/{size}"
         where = Foreign(host, _USUAL_PORT if port is None else port, path)
@@ -292,7 +294,7 @@ class PingPongSettings(WorkloadSettings):
         return {**others, "server": f"http://{where.authority}{path}"}
 
     @property
-    def asked(self) -> str | None:
+    def server_address(self) -> str | None:
         """Address and port of a server that is there already."""
         return None if self.foreign is None else self.foreign.authority
 

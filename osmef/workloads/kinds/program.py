@@ -19,7 +19,7 @@ from osmef.workloads.programs import (
     Programs,
     ProgramsSettings,
     Where,
-    together,
+    aggregate,
 )
 from osmef.workloads.reading import Reading
 from osmef.workloads.tasks import used
@@ -195,7 +195,7 @@ workload:
         """Read every metric from its program's output."""
         ended = [one for pair in pairs for one in pair]
         return {
-            name: together(
+            name: aggregate(
                 metric.combined,
                 metric.better,
                 [metric.of(one, name) for one in ended if self._is_metric_of(metric, one)],

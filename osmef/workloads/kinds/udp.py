@@ -113,7 +113,7 @@ _MORE = (
         "RFC 4737, section 3", head="reord.\n%", digits=".2f",
     ),
     _datagrams(
-        "reordering_extent_max", "the most arrivals by which one was overtaken",
+        "reordering_extent_max", "the largest reordering extent, in arrivals",
         "RFC 4737, section 4.2", over_pairs="worst",
     ),
     _share(

@@ -65,7 +65,7 @@ def ground_of(count: int = 2) -> tuple[Underlay, dict[str, Cards]]:
     roots = {name: Cards() for name in underlay.ends}
     nics = tuple(f"eth{n}" for n in range(1, 5))
     ends = {
-        name: replace(end, host=replace(end.host, root=roots[name], nics=nics, stays=False))
+        name: replace(end, host=replace(end.host, root=roots[name], nics=nics, outlives_run=False))
         for name, end in underlay.ends.items()
     }
     return replace(underlay, ends=ends), roots
@@ -148,11 +148,11 @@ def test_the_duplex_of_nics_is_set_for_lacp_when_unknown(duplex: str) -> None:
 
 
 @pytest.mark.parametrize(("stays", "has_ethtool"), [(True, True), (False, False)])
-def test_a_duplex_that_cannot_be_set_is_reported(*, stays: bool, has_ethtool: bool) -> None:
+def test_a_duplex_that_cannot_be_set_is_reported(*, outlives_run: bool, has_ethtool: bool) -> None:
     underlay, roots = ground_of()
     roots["b"].has_ethtool = has_ethtool
     ends = dict(underlay.ends)
-    ends["b"] = replace(ends["b"], host=replace(ends["b"].host, stays=stays))
+    ends["b"] = replace(ends["b"], host=replace(ends["b"].host, outlives_run=outlives_run))
     with pytest.raises(EndpointError, match="eth1 works in unknown duplex") as refused:
         Bond(BondSettings(mode=BondMode.LACP)).up(replace(underlay, ends=ends))
     assert refused.value.where == "b"

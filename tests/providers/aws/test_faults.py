@@ -73,7 +73,7 @@ def test_the_next_zone_is_taken_where_one_has_no_room(lab: Lab) -> None:
     lab.cloud.faults.append(one)
     ended = lab("run", lab.write(placement="different-host"))
     assert ended.code == 0, ended.err
-    assert "no room in" in ended.err
+    assert "no capacity in" in ended.err
     zones = {end["achieved"]["zone"] for end in lab.summary["endpoints"]}
     assert len(zones) == 1
     assert lab.owned() == []
@@ -86,7 +86,7 @@ def test_hosts_are_given_back_where_a_zone_has_no_room_for_all(lab: Lab) -> None
     scenario = lab.write(placement="different-host", placement_by="dedicated-host")
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    assert "no room in euc1-az1" in ended.err
+    assert "no capacity in euc1-az1" in ended.err
     assert {end["achieved"]["zone"] for end in lab.summary["endpoints"]} == {"euc1-az2"}
     states = [host.state for host in lab.cloud.backends()[0].hosts.values()]
     assert states == ["released"] * 3
@@ -105,7 +105,7 @@ def test_the_next_zone_is_taken_where_an_instance_is_taken_back_at_once(lab: Lab
     lab.cloud.faults.append(looking)
     ended = lab("run", lab.write())
     assert ended.code == 0, ended.err
-    assert "no room in euc1-az1: the instance ended at once: there is no room" in ended.err
+    assert "no capacity in euc1-az1: the instance ended at once: there is no room" in ended.err
     assert lab.owned() == []
 
 

@@ -98,8 +98,8 @@ def test_unreadable_foreign_tags_are_reported_and_hide_no_resource(
 
 def test_resources_of_unknown_kinds_in_a_journal_are_not_accepted(account: Account) -> None:
     known = Resource("aws", "vpc", "osmef-a", "a", "vpc-1")
-    assert AwsProvider.makes(known)
-    assert not AwsProvider.makes(replace(known, kind="vpd"))
+    assert AwsProvider.recognises(known)
+    assert not AwsProvider.recognises(replace(known, kind="vpd"))
 
 
 def test_only_a_resource_still_in_use_remains_and_is_reported(

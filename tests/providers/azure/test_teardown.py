@@ -151,10 +151,10 @@ def test_unreadable_foreign_tags_are_reported_and_hide_no_resource(
 def test_resources_of_unknown_kinds_in_a_journal_are_not_accepted(api: Api) -> None:
     api.make(vm("a"), proximity=True)
     known = api.owned()
-    assert all(AzureProvider.makes(one) for one in known)
-    assert not any(AzureProvider.makes(replace(one, kind=f"{one.kind}s")) for one in known)
+    assert all(AzureProvider.recognises(one) for one in known)
+    assert not any(AzureProvider.recognises(replace(one, kind=f"{one.kind}s")) for one in known)
     for name in ("", "/", "a/b/c/d", "a//b"):
-        assert not any(AzureProvider.makes(replace(one, name=name)) for one in known)
+        assert not any(AzureProvider.recognises(replace(one, name=name)) for one in known)
 
 
 def test_a_group_of_another_run_by_our_name_is_not_touched(api: Api) -> None:

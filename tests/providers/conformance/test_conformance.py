@@ -228,7 +228,7 @@ def test_marked_resources_are_found_and_deleted_without_a_journal(bed: Bed) -> N
     with made(bed, "a") as lab:
         lab.create()
         found = bed.owned()
-        assert all(type(lab.provider).makes(one) for one in found)
+        assert all(type(lab.provider).recognises(one) for one in found)
         assert {(one.run, one.deadline) for one in found} == {(RUN, lab.context.deadline)}
         gone: list[Resource] = []
         type(lab.provider).destroy(found, gone.append)

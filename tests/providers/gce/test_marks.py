@@ -78,7 +78,7 @@ def test_an_unreadable_description_is_reported_and_hides_no_resource(odd: str) -
 def test_resources_of_unknown_kinds_in_a_journal_are_not_accepted(
     kind: str, id_: str | None, known: bool
 ) -> None:
-    assert GceProvider.makes(Resource("gce", kind, "osmef-a", "a", id_)) is known
+    assert GceProvider.recognises(Resource("gce", kind, "osmef-a", "a", id_)) is known
 
 
 @given(st.text())

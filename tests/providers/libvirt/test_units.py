@@ -32,7 +32,7 @@ from osmef.providers.libvirt.networks import make_networks
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.provision import flavor_of, pin, place
 from osmef.providers.libvirt.storage import find_image
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import map_concurrently
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.scenario.clouds.libvirt import LibvirtSettings, addresses_of
 from osmef.scenario.fields import EndpointKind, FlavorNeed
@@ -347,9 +347,9 @@ def test_things_done_at_once_end_with_the_first_failure() -> None:
             raise CapacityError("full")
         return number
 
-    assert side_by_side(work, [1, 2]) == [1, 2]
+    assert map_concurrently(work, [1, 2]) == [1, 2]
     with pytest.raises(CapacityError):
-        side_by_side(work, range(6))
+        map_concurrently(work, range(6))
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def test_a_physical_host_stays_after_the_run_and_guests_do_not() -> None:
         request = EndpointRequest("host-1", "sender", kind, None, "host-1", None)
         login = Login("metal", "root", "10.9.9.9", HostKeys(()), KeyPair.generate("none"))
         endpoint = Endpoint(request, "metal", login, "10.9.9.9", None, None)
-        assert provider.stays(endpoint) == kept
+        assert provider.access_after_run(endpoint) == kept
 
 
 def test_further_cards_are_on_bridges_that_are_named(tmp_path: Path) -> None:

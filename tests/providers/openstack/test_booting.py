@@ -201,7 +201,7 @@ def test_a_server_waits_for_longer_than_a_boot_may_take_while_others_come_to_run
         *(partial(boot.running.add, name) for name in ("a", "b")),
         partial(setattr, boot, "building", AT_ONCE - 1),
     )
-    assert boot.admits(leads=True)
+    assert boot.await_slot(leads=True)
     assert boot.building == AT_ONCE
 
 
@@ -209,7 +209,7 @@ def test_a_server_waits_no_longer_when_none_comes_to_run() -> None:
     boot = boot_of("a", "b")
     boot.changed = Passing(partial(boot.running.add, "a"), dict, dict)
     with pytest.raises(BootError, match="still BUILD") as caught:
-        boot.admits(leads=True)
+        boot.await_slot(leads=True)
     assert caught.value.where == "b"
 
 

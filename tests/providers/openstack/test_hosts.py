@@ -59,7 +59,7 @@ def test_hosts_alone_are_taken_and_given_back_without_the_cloud(
         provider.check([HOST])
         (endpoint,) = provider.create(order_of(HOST, ledger))
         (place,) = provider.describe([endpoint])
-        kept = provider.stays(endpoint)
+        kept = provider.access_after_run(endpoint)
         assert kept is not None
         assert kept == ("static", {"host": "cmp1", **machine}), "what layers make there is noted"
     finally:

@@ -47,7 +47,7 @@ def test_a_verdict_not_significant_after_correction_is_marked(tmp_path: Path) ->
     )
     assert [one.text for one in page.all("small")] == ["too few trials"]
     assert sum(one.text == "inconclusive*" for one in page.all("td")) == 1
-    assert any("* better or worse if looked at alone" in one.text for one in page.all("p"))
+    assert any("* significant on its own" in one.text for one in page.all("p"))
 
 
 def test_cells_that_failed_or_are_of_one_side_are_on_it(tmp_path: Path) -> None:

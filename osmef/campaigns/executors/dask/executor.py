@@ -455,7 +455,7 @@ class DaskExecutor:
             cure = f"start one: dask worker {self._address} --resources '{tags}'"
             return OsmefError(f"no worker has {tags.replace('=8', '')}", cure=cure)
         cure = f"start a worker there: dask worker {self._address} --resources '{tags}'"
-        return OsmefError(f"only {task.bound} can take away what was made there", cure=cure)
+        return OsmefError(f"only {task.bound} can destroy what was created there", cure=cure)
 
     def _take(self, message: WorkerMessage) -> str | None:
         """Handle a message; return an error message if that fails."""
