@@ -82,6 +82,7 @@ class _Cell(TypedDict):
     key: str
     n_ok: int
     n_failed: int
+    connections: NotRequired[int | None]
     price_per_hour: NotRequired[_Cost | None]
 
 
@@ -110,7 +111,8 @@ _KEYS = set(BriefTrial.__annotations__)
 class BriefSummary:
     """The part of ``Summary``: scenario, kind of cloud, flavors by endpoint, number of trials.
 
-    ``prices`` has what an hour of all VMs of a cell costs, and in which currency, where known.
+    ``prices`` has what an hour of all VMs of a cell costs, and in which currency, where known, and
+    ``connections`` the parallel ones of a cell, which trials of older versions did not have.
     ``measures`` are those of its metrics.
     """
 
@@ -120,6 +122,7 @@ class BriefSummary:
     prices: dict[str, tuple[float, str]] = field(default_factory=dict)
     measures: list[Measure] = field(default_factory=list)
     trials: int = 0
+    connections: dict[str, int | None] = field(default_factory=dict)
 
 
 def missing_trials(run: RunDirectory) -> str | None:
@@ -216,7 +219,10 @@ def brief_summary(run: RunDirectory) -> BriefSummary:
     }
     scenario, provider = reported["run"]["scenario"], reported["run"]["provider"]
     trials = sum(cell["n_ok"] + cell["n_failed"] for cell in reported["cells"])
-    return BriefSummary(scenario, provider, flavors, prices, reported["measures"], trials)
+    connections = {cell["key"]: cell.get("connections") for cell in reported["cells"]}
+    return BriefSummary(
+        scenario, provider, flavors, prices, reported["measures"], trials, connections
+    )
 
 
 def _brief(whole: Summary) -> BriefSummary:
@@ -227,8 +233,11 @@ def _brief(whole: Summary) -> BriefSummary:
         if cell.price_per_hour
     }
     trials = sum(cell.n_ok + cell.n_failed for cell in whole.cells)
+    connections = {cell.key: cell.connections for cell in whole.cells}
     run = whole.run
-    return BriefSummary(run.scenario, run.provider, flavors, prices, whole.measures, trials)
+    return BriefSummary(
+        run.scenario, run.provider, flavors, prices, whole.measures, trials, connections
+    )
 
 
 if SCHEMA_VERSION != 3:

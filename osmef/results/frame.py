@@ -57,6 +57,7 @@ _PLACE = (
 _COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s")
 _WORK = ("workload", "background", "limited_by", "start_spread_s")
 _FIXED = (*_RUN, *_PLACE, *_COURSE, *_WORK)
+_FIXED_NAMES = frozenset(_FIXED)
 _WHOLE = ("trial", "repetition", "group", "pair", "distance", "connections")
 _KNOWN_BY = ("trial", "repetition", "group")
 _NUMBERS = ("price_per_hour", "wall_s", "start_spread_s")
@@ -66,12 +67,8 @@ _MADE = (
     *("price_per_hour", "currency"),
 )
 _GIVEN = tuple(name for name in _FIXED if name not in {*_RUN, *_MADE} and "failure" not in name)
-# A swept TCP window is not the window of a session, and a whole workload more than its kind.
-_OTHER = {
-    "window": "workload.window",
-    "workload": "swept.workload",
-    "background": "swept.background",
-}
+_SAME: Mapping[str, type] = {"placement": str, "tenancy": str, "connections": int}
+"""Swept keys that are what the fixed column of their name is, and the types that say so."""
 _TEXTS = tuple(name for name in _FIXED if name not in {*_WHOLE, *_NUMBERS, "started_at"})
 
 
@@ -84,13 +81,14 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
     campaign, senders, receivers,
     sender_flavors, receiver_flavors, price_per_hour of all VMs of the cell and its currency,
     placement, tenancy (both as requested), achieved_placement, achieved_tenancy, distance (as
-    achieved), connections, each swept value of any of the runs under its key (a swept ``window`` of
-    TCP under ``workload.window``, whole workloads under ``swept.workload`` and
-    ``swept.background``, and what has the name of a metric under ``swept.`` and that), status,
-    failure_kind, failure_message, started_at, wall_s,
-    workload, background, limited_by, start_spread_s, and each metric with its unit in the name. The
-    endpoints of a group, and their flavors, stand in one text, with commas. What is not known is
-    missing (NaN, <NA> or None), and never 0.
+    achieved), connections, each swept value of any of the runs under its key, status, failure_kind,
+    failure_message, started_at, wall_s, workload, background, limited_by, start_spread_s, and each
+    metric with its unit in the name. The endpoints of a group, and their flavors, stand in one
+    text, with commas. What is not known is missing (NaN, <NA> or None), and never 0.
+
+    A column never means two things: a swept value that has the name of another column is in
+    ``swept.NAME`` (a swept ``window`` of TCP in ``workload.window``), and a metric that has the name
+    of a fixed one in ``measured.NAME``.
 
     ``attrs`` of the frame say what its columns are: ``measures_of`` those that were measured,
     ``swept_of`` those that were swept. Filtering keeps them, and so do ``assign`` and ``copy``;
@@ -260,7 +258,12 @@ class _Columns:
         names = [*(name for name in reported if name in self._metrics),
                  *(name for name in self._metrics if name not in reported)]  # fmt: skip
         self._part_names()
-        measures = [reported.get(name) or document.measure_of(name) for name in names]
+        measures = [
+            (reported.get(name) or document.measure_of(name)).model_copy(
+                update={"name": _measured(name)}
+            )
+            for name in names
+        ]
         words = list(self._words)
         columns: dict[str, Any] = {name: self._words.pop(name).column() for name in words}
         columns |= {name: _whole(np.frombuffer(self._numbers[name])) for name in _WHOLE}
@@ -281,6 +284,7 @@ class _Columns:
         if names:
             self._swept = {names.get(name, name): of for name, of in self._swept.items()}
             self._varied = {names.get(name, name): None for name in self._varied}
+        self._metrics = {_measured(name): of for name, of in self._metrics.items()}
 
 
 def _check_whole(name: str, numbers: Sequence[int]) -> None:
@@ -305,10 +309,21 @@ def _check_time(text: str | None, run: str) -> None:
 
 
 def _renamed(values: dict[str, Any]) -> dict[str, Any]:
-    """Return swept values under names that don't collide with fixed columns."""
-    if _OTHER.keys().isdisjoint(values):
+    """Return swept values under names that no fixed column of another meaning has."""
+    if _FIXED_NAMES.isdisjoint(values):
         return values
-    return {_OTHER.get(name, name): value for name, value in values.items()}
+    return {_parted(name, value): value for name, value in values.items()}
+
+
+def _parted(name: str, value: Any) -> str:
+    if name not in _FIXED_NAMES or type(value) is _SAME.get(name):
+        return name
+    return "workload.window" if name == "window" else f"swept.{name}"
+
+
+def _measured(name: str) -> str:
+    """Return the name of a metric's column."""
+    return f"measured.{name}" if name in _FIXED_NAMES else name
 
 
 def _swept(values: list[Any]) -> Any:
@@ -336,6 +351,10 @@ def _columns(trials: Sequence[BriefTrial], run: str, summary: BriefSummary) -> d
         columns[f"{end}s"] = [names[one] for one in ends]
         columns[f"{end}_flavors"] = [flavors[one] for one in ends]
     prices = [summary.prices.get(row["cell"], (None, None)) for row in rows]
+    columns["connections"] = [
+        summary.connections.get(row["cell"]) if own is None else own
+        for own, row in zip(columns["connections"], rows, strict=True)
+    ]
     columns["price_per_hour"] = [amount for amount, _currency in prices]
     columns["currency"] = [currency for _amount, currency in prices]
     failures = [row.get("failure") or {} for row in rows]
