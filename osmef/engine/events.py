@@ -359,7 +359,7 @@ def parse(number: int, reported: object) -> JournalLine:
         why = f"{'.'.join(str(step) for step in first['loc'])}: {first['msg']}"
         return JournalLine(number, name, None, _salvaged(name, reported), why)
     if event is None:
-        return JournalLine(number, name, None, None, "resource: unknown kind")
+        return JournalLine(number, name, None, None, _fault(reported.get("resource")))
     return JournalLine(number, name, datetime.fromisoformat(head.at), event, None)
 
 
@@ -369,7 +369,8 @@ def _event(name: str, reported: dict[str, Any]) -> Event | None:
         return _salvaged(name, reported)
     if name == "back":
         kind = Recovered if "endpoint" in reported else Returned
-    event: Event = _adapter(kind).validate_python(_completed(kind, reported))
+    values = _completed(kind, reported)
+    event: Event = _adapter(kind).validate_python(values, extra="ignore")
     return event
 
 
@@ -394,19 +395,27 @@ def _salvaged(name: str | None, reported: Mapping[str, Any]) -> ResourceEvent | 
 
 def _resource(reported: object) -> Resource | None:
     """Return a resource; None for an invalid one."""
+    if not isinstance(reported, dict) or _fault(reported) is not None:
+        return None
+    return Resource(**{name: value for name, value in reported.items() if name in _KNOWN})
+
+
+def _fault(reported: object) -> str | None:
+    """Return what is wrong with the JSON of a resource, None for nothing."""
     if not isinstance(reported, dict):
-        return None
-    reported = {name: value for name, value in reported.items() if name in _KNOWN}
-    if not all(_is_name(reported.get(name)) for name in ("provider", "kind", "name", "run")):
-        return None
+        return "resource: it is not a JSON object"
+    for name in ("provider", "kind", "name", "run"):
+        if not _is_name(reported.get(name)):
+            return f"resource.{name}: it is not a valid name"
     if not (reported.get("id") is None or _is_name(reported["id"])):
-        return None
-    if not all(_is_time(reported.get(name)) for name in ("deadline", "made")):
-        return None
-    way = reported.get("access", {})
-    return (
-        Resource(**reported) if isinstance(way, dict) and all(map(_is_word, way.values())) else None
-    )
+        return "resource.id: it is not a valid id"
+    for name in ("deadline", "made"):
+        if not _is_time(reported.get(name)):
+            return f"resource.{name}: it is not a valid time"
+    access = reported.get("access", {})
+    if not (isinstance(access, dict) and all(map(_is_word, access.values()))):
+        return "resource.access: it is not an object of texts"
+    return None
 
 
 def _is_word(value: object) -> bool:

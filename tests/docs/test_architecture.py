@@ -38,11 +38,20 @@ def drawn_floors(title: str) -> Floors:
     return [set(line.split(" │ ")) for line in match[1].splitlines()]
 
 
+def folders_in(folder: Path, *kinds: str) -> set[str]:
+    """Return the folders with files of these kinds, at any depth, as the page names them."""
+    within = (path for path in folder.iterdir() if path.is_dir())
+    return {
+        f"{path.relative_to(ROOT)}/"
+        for path in within
+        if any(one for kind in kinds for one in path.rglob(kind))
+    }
+
+
 def rooms_in(folder: Path) -> set[str]:
     """Return the folders and modules of a package as the page names them."""
-    found = {f"{path.relative_to(ROOT)}/" for path in folder.iterdir() if any(path.glob("*.py"))}
-    modules = {str(path.relative_to(ROOT)) for path in folder.glob("[a-z]*.py")}
-    return found | modules
+    modules = {str(path.relative_to(ROOT)) for path in folder.glob("*.py")}
+    return folders_in(folder, "*.py") | {one for one in modules if "/__" not in one}
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -85,7 +94,7 @@ def test_each_room_is_described_once() -> None:
 
 def floors_of_contract(name: str) -> Floors:
     layers = next(one["layers"] for one in contracts() if one["name"].startswith(name))
-    return [{room.removeprefix("osmef.") for room in line.split(" | ")} for line in layers]
+    return [set(line.split(" | ")) for line in layers]
 
 
 def test_the_floors_are_those_of_the_contract() -> None:
@@ -127,6 +136,23 @@ def test_only_the_dask_executor_imports_dask() -> None:
     assert knows == {Path("osmef/campaigns/executors/dask")}
 
 
+def test_each_folder_within_a_room_is_in_its_row() -> None:
+    rows = dict(re.findall(r"^\| `([a-z_/-]+)` \| (.*) \|$", PAGE, re.MULTILINE))
+    missing = [
+        folder
+        for room in rows
+        if room.startswith("osmef/") and room.endswith("/") and room != "osmef/campaigns/"
+        for folder in folders_in(ROOT / room, "*.py")
+        if f"`{Path(folder).name}/`" not in rows[room]
+    ]
+    assert missing == []
+
+
+def test_each_folder_of_the_agents_is_described_once() -> None:
+    named = [room for room in named_rooms("Rooms") if room.startswith("agents/")]
+    assert sorted(named) == sorted(folders_in(ROOT / "agents", "*.c", "*.go", "*.rb"))
+
+
 def test_the_glossary_has_one_entry_a_term() -> None:
     assert terms()
     assert len(terms()) == len(set(terms()))
@@ -139,9 +165,32 @@ def test_a_term_of_the_glossary_names_one_class_at_most() -> None:
     assert sum(len(paths) for paths in several.values()) > 20
 
 
+def words(texts: list[str]) -> str:
+    return ", ".join(f"`{text.removeprefix('osmef.')}`" for text in texts)
+
+
+def line_of(contract: dict[str, Any]) -> str:
+    """Return the line of a contract on the page."""
+    if contract["type"] == "layers":
+        return str(contract["name"])
+    never = "import" if contract.get("allow_indirect_imports") else "reach"
+    sources, forbidden = contract["source_modules"], contract["forbidden_modules"]
+    return f"{contract['name']}: {words(sources)} never {never} {words(forbidden)}"
+
+
 def test_each_contract_is_on_the_page() -> None:
     listed = re.findall(r"^- (.*)$", section("Rooms"), re.MULTILINE)
-    assert listed == [one["name"] for one in contracts()]
+    assert listed == [line_of(one) for one in contracts()]
+
+
+def test_no_contract_has_exceptions_and_no_folder_is_outside_of_them() -> None:
+    members = {"name", "type", "containers", "layers", "exhaustive", "exhaustive_ignores"}
+    members |= {"source_modules", "forbidden_modules", "allow_indirect_imports"}
+    assert [one.keys() - members for one in contracts()] == [set()] * len(contracts())
+    layers = [one for one in contracts() if one["type"] == "layers"]
+    assert [one["containers"] for one in layers] == [["osmef"], ["osmef.campaigns"]]
+    assert all(one["exhaustive"] for one in layers)
+    assert [one.get("exhaustive_ignores", []) for one in layers] == [["__main__"], []]
 
 
 def test_the_floors_of_campaigns_are_those_of_their_contract() -> None:

@@ -104,6 +104,27 @@ def test_unknown_keys_of_a_newer_version_are_ignored(event: Event) -> None:
     assert parse(1, told).event == event
 
 
+def extended(value: object) -> object:
+    """Return JSON with a further key in each object that has keys of its own."""
+    if isinstance(value, list):
+        return [extended(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    named_by_user = {"prices", "most", "places", "facts", "access"}
+    return {
+        key: {name: extended(one) for name, one in within.items()}
+        if key in named_by_user and isinstance(within, dict) and "currency" not in within
+        else extended(within)
+        for key, within in value.items()
+    } | {"colour": "blue"}
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_unknown_keys_within_the_values_of_a_newer_version_are_ignored(event: Event) -> None:
+    entry = parse(1, extended({"at": AT, **written(event)}))
+    assert (entry.event, entry.damage) == (event, None)
+
+
 def test_an_event_of_a_newer_version_is_no_damage() -> None:
     entry = parse(1, {"at": AT, "event": "painted", "colour": "blue"})
     assert (entry.event, entry.damage) == (Other(), None)
@@ -188,3 +209,16 @@ def test_a_journal_line_of_an_older_version_is_rewritten_unchanged(path: Path) -
             assert again["event"] == told["event"]
         else:
             assert {"most": again.get("most"), **told} == {"most": None, "at": told["at"], **again}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("provider", 7), ("kind", None), ("name", ""), ("run", "a\x1b[2J"), ("id", "")),
+        *(("deadline", float("nan")), ("made", "now"), ("access", ["b"]), ("access", {"uri": 1})),
+    ],
+)
+def test_the_invalid_value_of_a_resource_is_named(key: str, value: object) -> None:
+    line = {"at": AT, **written(Created(THING))}
+    entry = parse(1, {**line, "resource": {**line["resource"], key: value}})
+    assert (entry.event, str(entry.damage).partition(":")[0]) == (None, f"resource.{key}")
