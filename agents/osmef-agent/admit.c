@@ -89,7 +89,7 @@ static void read_handshake(struct pending_connections *pending, int index)
 static bool fail_resources(struct pending_connections *pending)
 {
     return job_fail(pending->job, "resource", -1,
-                    "no room for more than %d of %d flows: %s; try fewer flows or raise the limits",
+                    "no room for more than %d of %d flows: %s; try fewer connections or raise the limits",
                     pending->admitted, pending->params->handshake.flows,
                     strerror(pending->shortage));
 }

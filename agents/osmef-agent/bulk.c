@@ -295,7 +295,7 @@ static bool find_common_interval(struct job *job)
         way->common_from = from;
     return way->common_from || bulk.params.link.handshake.bytes > 0 ||
            job_fail(job, "no-overlap", -1,
-                    "a flow ended before the last one began; measure longer or with fewer flows");
+                    "a flow ended before the last one began; measure longer or with fewer connections");
 }
 
 const struct bulk *bulk_run(struct job *job, const struct bulk_params *wanted,

@@ -109,7 +109,7 @@ static bool start_thread(struct flow_thread *thread)
     pthread_attr_destroy(&attributes);
     thread->threaded = !problem;
     return !problem || job_fail(thread->threads->job, "resource", thread->index,
-                                "no thread: %s; try fewer flows or threads, or raise the limits",
+                                "no thread: %s; try fewer connections or threads, or raise the limits",
                                 strerror(problem));
 }
 

@@ -39,7 +39,7 @@ bool pool_prepare(struct way *way)
              watch(poll[i % way->threads], flow);
     }
     return ok || job_fail(way->bulk->threads.job, "resource", -1,
-                          "can't wait for the flows: %s; try fewer", strerror(errno));
+                          "can't wait for the flows: %s; try fewer connections", strerror(errno));
 }
 
 void pool_close(void)

@@ -36,7 +36,7 @@ static bool is_possible(char *problem)
     }
     if (memory_size(&params) > MAX_MEMORY) {
         snprintf(problem, PROBLEM_SIZE,
-                 "the buffers would take more than 2 GiB; use fewer flows or a smaller max_size");
+                 "the buffers would take more than 2 GiB; use fewer connections or a smaller max_size");
         return false;
     }
     return true;
