@@ -262,7 +262,7 @@ def carried_trend(cells: Sequence[tuple[Sequence[float], Sequence[float]]]) -> T
 
 
 @dataclass(frozen=True)
-class _Cell:
+class _CellTrend:
     n: int
     s: int
     variance: float
@@ -270,7 +270,7 @@ class _Cell:
     change: float
 
 
-def _of_cell(values: Sequence[float], before: Sequence[float]) -> _Cell | None:
+def _of_cell(values: Sequence[float], before: Sequence[float]) -> _CellTrend | None:
     step = math.ceil(len(values) / _MOST) or 1
     y, x = np.asarray(finite(values))[::step], np.asarray(finite(before))[::step]
     if y.size < FEWEST or not np.ptp(y) or not np.ptp(x):
@@ -284,9 +284,9 @@ def _of_cell(values: Sequence[float], before: Sequence[float]) -> _Cell | None:
     slopes = dy[dx != 0] / dx[dx != 0]
     change = float(np.median(slopes) * np.ptp(x) / abs(middle))
     tied = bool((dx == 0).any() or (dy == 0).any())
-    return _Cell(y.size, s, s_variance(x, y), tied, change)
+    return _CellTrend(y.size, s, s_variance(x, y), tied, change)
 
 
-def _normal_p(total: int, cells: Sequence[_Cell]) -> float:
+def _normal_p(total: int, cells: Sequence[_CellTrend]) -> float:
     spread = math.sqrt(sum(one.variance for one in cells))
     return min(1.0, 2 * normal_below(-max(0, abs(total) - 1) / spread))

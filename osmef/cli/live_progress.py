@@ -41,7 +41,7 @@ class LiveProgress(ProgressObserver):
         self._task = progress.add_task("", total=None, rate="", last="", left="")
 
     @override
-    def step(self, text: str) -> None:
+    def activity(self, text: str) -> None:
         self._progress.update(self._task, description=escape(text), rate="", left="")
 
     @override

@@ -111,13 +111,13 @@ class PlainProgress(ProgressObserver):
     """Progress as lines of text."""
 
     @override
-    def step(self, text: str) -> None:
+    def activity(self, text: str) -> None:
         self.console.print(escape(text))
 
     @override
     def measuring(self, trials: int, planned: Span, measures: Sequence[Measure]) -> None:
         super().measuring(trials, planned, measures)
-        self.step(f"measuring: {counted(trials, 'trial')}, {length_of(planned)}")
+        self.activity(f"measuring: {counted(trials, 'trial')}, {length_of(planned)}")
 
     @override
     def trial_ended(self, trial: Trial) -> None:

@@ -459,8 +459,8 @@ class Observer:
         for name in _TOLD & vars(cls).keys():
             setattr(cls, name, contain_failures(getattr(cls, name)))
 
-    def step(self, text: str) -> None:
-        """Note that the run begins its next step."""
+    def activity(self, text: str) -> None:
+        """Note what the run does now."""
 
     def warning(self, text: str) -> None:
         """Note a warning for the summary."""

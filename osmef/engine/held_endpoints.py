@@ -128,7 +128,7 @@ class HeldEndpoints:
         self.provisioned = provision(self.sites, context, plan.cells, tries, self.note)
 
     def _step(self, line: str) -> None:
-        self.user.observer.step(line)
+        self.user.observer.activity(line)
 
     def _check(self) -> None:
         self.user.stop.check()

@@ -292,7 +292,7 @@ def _place_cell(cell: Cell, lanes: _Lanes) -> PlannedCell:
     sender, receiver = scenario.ends
     if scenario.endpoints.loopback is not None:
         lane = lanes.of(cell)
-        end = _request("loopback", sender, _Slot(lane, 2 * lane - 1, 1))
+        end = _request("loopback", sender, _EndPlacement(lane, 2 * lane - 1, 1))
         return PlannedCell(
             cell, (end,), (end,), 0 if scenario.workload.server_address is None else None
         )
@@ -329,7 +329,7 @@ def _pairs(
 
 
 @dataclass(frozen=True)
-class _Slot:
+class _EndPlacement:
     """Where an end is to be placed; with placement any, a VM anywhere in the lane."""
 
     lane: int
@@ -338,14 +338,14 @@ class _Slot:
     anywhere: bool = False
 
 
-def _slots_of(scenario: Scenario, lane: int) -> tuple[_Slot, _Slot]:
+def _slots_of(scenario: Scenario, lane: int) -> tuple[_EndPlacement, _EndPlacement]:
     """Return the slots of sender and receiver in a lane."""
     anywhere = scenario.placement is Placement.ANY or scenario.is_between_sites
     first_host = 2 * lane - 1
     other_host = first_host + (scenario.placement is not Placement.SAME_HOST)
     other_tenant = 1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)
-    here = _Slot(lane, first_host, 1, anywhere)
-    return here, _Slot(lane, other_host, other_tenant, anywhere)
+    here = _EndPlacement(lane, first_host, 1, anywhere)
+    return here, _EndPlacement(lane, other_host, other_tenant, anywhere)
 
 
 def _member(first: EndpointRequest, number: int) -> EndpointRequest:
@@ -367,7 +367,7 @@ def _host_name(site: str | None, host: str) -> str:
     return "-".join(filter(None, (site, host)))
 
 
-def _group(role: str, end: EndpointSettings, slot: _Slot) -> tuple[EndpointRequest, ...]:
+def _group(role: str, end: EndpointSettings, slot: _EndPlacement) -> tuple[EndpointRequest, ...]:
     """Return the members of a group of one tenant; a smaller group is a prefix of a larger."""
     first = _request(role, end, slot)
     return tuple(_member(first, number) for number in range(1, end.count + 1))
@@ -378,14 +378,14 @@ def _nodes(end: EndpointSettings, placement: Placement) -> tuple[EndpointRequest
 
     Fewer of them are the start of more.
     """
-    first = _Slot(1, 1, 1, placement is Placement.ANY)
+    first = _EndPlacement(1, 1, 1, placement is Placement.ANY)
     if placement is not Placement.DIFFERENT_HOST and end.kind is EndpointKind.VM:
         return _group("node", end, first)
     slots = (replace(first, host=first.host + number) for number in range(end.count))
     return tuple(_request("node", end, slot) for slot in slots)
 
 
-def _request(role: str, end: EndpointSettings, slot: _Slot) -> EndpointRequest:
+def _request(role: str, end: EndpointSettings, slot: _EndPlacement) -> EndpointRequest:
     host = f"host-{slot.host}"
     if end.kind is EndpointKind.HOST:
         name = _host_name(end.site, host)

@@ -95,7 +95,7 @@ class ReapScan:
 
 
 @dataclass
-class _Run:
+class _JournalledRun:
     """A run with a directory here: whether it is locked, and its resources."""
 
     directory: RunDirectory
@@ -156,16 +156,16 @@ def find_orphans(search: Search) -> ReapScan:
     return result
 
 
-def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _Run]:
+def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _JournalledRun]:
     """Return the runs with directories here, by name; of several copies the locked one.
 
     Keeps why one can't be read, and goes on.
     """
-    found: dict[str, _Run] = {}
+    found: dict[str, _JournalledRun] = {}
     for path in _journals(out, errors):
         directory = RunDirectory(path.parent)
         try:
-            run = _Run(directory, *_controller(directory), leftovers(directory))
+            run = _JournalledRun(directory, *_controller(directory), leftovers(directory))
             errors += Journal(path).history().damage(Started, ResourceEvent)
         except StorageError as error:
             errors.append(error)
@@ -214,7 +214,9 @@ def _journals(out: Path, errors: list[OsmefError]) -> list[Path]:
     return sorted(found)
 
 
-def _by_mark(search: Search, resource: Resource, runs: Mapping[str, _Run]) -> Orphan | None:
+def _by_mark(
+    search: Search, resource: Resource, runs: Mapping[str, _JournalledRun]
+) -> Orphan | None:
     run = runs.get(resource.run)
     if run is not None:
         why = run.why(search, resource)
@@ -225,7 +227,9 @@ def _by_mark(search: Search, resource: Resource, runs: Mapping[str, _Run]) -> Or
     return Orphan(resource, "its deadline has passed" if over else "it was made long ago", None)
 
 
-def _owned(search: Search, runs: Mapping[str, _Run], result: ReapScan) -> Iterator[Resource]:
+def _owned(
+    search: Search, runs: Mapping[str, _JournalledRun], result: ReapScan
+) -> Iterator[Resource]:
     """Yield marked resources of every cloud; keep the errors of those that fail."""
     for kind in (search.provider,) if search.provider else AMBIENT:
         accesses = [search.access, *(_named(kind, runs) if search.provider else [])]
@@ -240,7 +244,7 @@ def _owned(search: Search, runs: Mapping[str, _Run], result: ReapScan) -> Iterat
                 result.errors.append(error)
 
 
-def _named(kind: str, runs: Mapping[str, _Run]) -> list[Access]:
+def _named(kind: str, runs: Mapping[str, _JournalledRun]) -> list[Access]:
     """Return the accesses of all resources in journals."""
     journals = [Journal(one.directory.journal) for one in runs.values()]
     intended = (event.resource for one in journals for event in one.history().all(Intended))

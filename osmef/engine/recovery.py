@@ -376,7 +376,7 @@ def _await(context: TrialContext, stations: Sequence[Station], journal: Journal)
         ", ".join(one.name for one in stations),
         format_duration(context.reconnect_timeout_s),
     )
-    context.observer.step(f"no answer from {names}: waiting up to {limit}")
+    context.observer.activity(f"no answer from {names}: waiting up to {limit}")
     since, began = datetime.now(UTC), time.monotonic()
     retry = Retry(context.stop.check, context.reconnect_timeout_s)
 

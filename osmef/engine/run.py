@@ -156,7 +156,7 @@ class Run:
             key=KeyPair.generate(f"osmef-{self.directory.id}"),
             ledger=journal,
             deadline=self._deadline(missing, requests, journal),
-            progress=self.observer.step,
+            progress=self.observer.activity,
             check=self.stop.check,
             keep=self.directory.keep,
             planned=self.plan.endpoints,
@@ -182,7 +182,7 @@ class Run:
         cells = list({t.cell.key: t.cell for t in missing}.values())
         cut_short = False
         try:
-            self.observer.step(f"provisioning {counted(len(context.requests), 'endpoint')}")
+            self.observer.activity(f"provisioning {counted(len(context.requests), 'endpoint')}")
             provisioned = provision(sites, context, cells, self._tries, journal.note)
             self._use(missing, sites, provisioned, context)
         except (Interrupted, LostError):
@@ -190,7 +190,7 @@ class Run:
             raise
         finally:
             try:
-                self.observer.step("tearing down")
+                self.observer.activity("tearing down")
             finally:
                 is_gone = self._close(sites, cut_short=cut_short)
             if journal.unnoted is not None:
@@ -224,7 +224,7 @@ class Run:
         stations: dict[str, Station] = {}
         layers: Layers | None = None
         journal, tags = Journal(self.directory.journal), RunPrices(self.plan.study.scenario)
-        self.observer.step(
+        self.observer.activity(
             f"putting the agent on {counted(len(provisioned.endpoints), 'endpoint')}"
         )
         try:
@@ -276,8 +276,8 @@ class Run:
         from osmef.supply.supply import Supplier, default_store  # noqa: PLC0415
 
         names = sorted({program.name for programs in needed.values() for program in programs})
-        self.observer.step(f"looking for {', '.join(names)} on {', '.join(sorted(needed))}")
-        store = replace(default_store(), progress=self.observer.step, check=self.stop.check)
+        self.observer.activity(f"looking for {', '.join(names)} on {', '.join(sorted(needed))}")
+        store = replace(default_store(), progress=self.observer.activity, check=self.stop.check)
         supplier = Supplier(store)
         map_cancellable(
             lambda name: stations[name].provide(needed[name], supplier), needed, self.stop

@@ -66,7 +66,7 @@ _NOT_SET = frozenset({
 
 
 @dataclass
-class _Group:
+class _SampleGroup:
     """The samples of a benchmark run with the same settings."""
 
     test: str
@@ -83,7 +83,7 @@ def parse(text: Text) -> Parsed:
     metric belongs to the next trial. Numbers of netperf, iperf and ping have OSMeF's names, others
     PKB's with their unit. Raises InputError.
     """
-    groups: dict[tuple[object, ...], _Group] = {}
+    groups: dict[tuple[object, ...], _SampleGroup] = {}
     again: Counter[tuple[object, ...]] = Counter()
     measures: dict[str, Measure] = {}
     odd: list[Oddity] = []
@@ -105,7 +105,7 @@ def parse(text: Text) -> Parsed:
         again[*of, name] += 1
         key = (*of, again[*of, name])
         about = {**sample, "cloud": labels.get("cloud")}
-        group = groups.setdefault(key, _Group(str(sample["test"]), values, about))
+        group = groups.setdefault(key, _SampleGroup(str(sample["test"]), values, about))
         group.lines.append(line)
         group.metrics[name] = value
         if measure is not None:
@@ -165,7 +165,7 @@ def _metric(
     return measure.name, value, measure, tested
 
 
-def _record(group: _Group) -> Record:
+def _record(group: _SampleGroup) -> Record:
     workload = next((_WORKLOADS[n] for n in group.metrics if n in _WORKLOADS), group.test)
     connections = next((group.labels[k] for k in _CONNECTIONS if k in group.labels), None)
     cloud = str(group.about["cloud"] or "").lower()

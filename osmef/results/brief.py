@@ -68,7 +68,7 @@ class _Versioned(BriefTrial):
     schema_version: Literal[2, 3]
 
 
-class _Endpoint(TypedDict):
+class _EndpointPart(TypedDict):
     name: str
     flavor: str | None
 
@@ -78,7 +78,7 @@ class _Cost(TypedDict):
     currency: str
 
 
-class _Cell(TypedDict):
+class _CellPart(TypedDict):
     key: str
     n_ok: int
     n_failed: int
@@ -86,21 +86,21 @@ class _Cell(TypedDict):
     price_per_hour: NotRequired[_Cost | None]
 
 
-class _Run(TypedDict):
+class _RunPart(TypedDict):
     scenario: str
     provider: str | None
 
 
-class _Summary(TypedDict):
+class _SummaryPart(TypedDict):
     schema_version: Literal[3]
-    run: _Run
-    endpoints: list[_Endpoint]
+    run: _RunPart
+    endpoints: list[_EndpointPart]
     measures: list[Measure]
-    cells: list[_Cell]
+    cells: list[_CellPart]
 
 
 _TRIAL: TypeAdapter[_Versioned] = TypeAdapter(_Versioned)
-_SUMMARY: TypeAdapter[_Summary] = TypeAdapter(_Summary)
+_SUMMARY: TypeAdapter[_SummaryPart] = TypeAdapter(_SummaryPart)
 _INDEXED: TypeAdapter[_Indexed] = TypeAdapter(_Indexed)
 _INDEX = re.compile(rb'\{"schema_version":\d+,"index":(-?\d{1,18}),')
 """How a line begins that a run has written."""

@@ -87,8 +87,8 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
     text, with commas. What is not known is missing (NaN, <NA> or None), and never 0.
 
     A column never means two things: a swept value that has the name of another column is in
-    ``swept.NAME`` (a swept ``window`` of TCP in ``workload.window``), and a metric that has the name
-    of a fixed one in ``measured.NAME``.
+    ``swept.NAME`` (a swept ``window`` of TCP in ``workload.window``), and a metric that has the
+    name of a fixed one in ``measured.NAME``.
 
     ``attrs`` of the frame say what its columns are: ``measures_of`` those that were measured,
     ``swept_of`` those that were swept. Filtering keeps them, and so do ``assign`` and ``copy``;

@@ -32,7 +32,7 @@ from osmef.engine.plan import PlannedTrial
 class Told(Observer):
     """Says each step and trial before it begins."""
 
-    def step(self, text: str) -> None:
+    def activity(self, text: str) -> None:
         say("step", text)
 
     def trial_started(self, planned: PlannedTrial) -> None:

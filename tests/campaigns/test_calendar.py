@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.campaigns.schedule.calendar import Slot, platforms, sessions, slots
+from osmef.campaigns.schedule.calendar import TimeSlot, platforms, sessions, slots
 from osmef.campaigns.schedule.model import Campaign
 from osmef.errors import InputError
 
@@ -119,7 +119,7 @@ def test_all_platforms_stand_in_each_slot_in_an_order_of_its_own() -> None:
         scenarios=["a.yaml", "b.yaml"], providers={"x": "local", "y": "local"}, classes=["c", "d"]
     )
     assert len(platforms(one)) == 8
-    by_slot: dict[Slot, list[str]] = {}
+    by_slot: dict[TimeSlot, list[str]] = {}
     for session in sessions(one):
         by_slot.setdefault(session.slot, []).append(session.platform.name)
     assert {frozenset(names) for names in by_slot.values()} == {

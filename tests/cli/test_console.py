@@ -227,10 +227,10 @@ out.print(escape(evil))
 print_text(evil)
 with progress_for(err, verbose=False, quiet=False) as observer:
     assert isinstance(observer, LiveProgress)
-    observer.step(evil)
+    observer.activity(evil)
     observer.warning(evil)
 with progress_for(err, verbose=True, quiet=False) as observer:
-    observer.step(evil)
+    observer.activity(evil)
 """
 
 

@@ -131,7 +131,7 @@ def test_no_number_of_trials_is_shown_before_it_is_known() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=80, color_system=None)
     with progress_for(console, False, False, lambda: 100.0) as observer:
-        observer.step("provisioning 2 endpoints")
+        observer.activity("provisioning 2 endpoints")
     assert "provisioning 2 endpoints" in file.getvalue()
     assert "?" not in file.getvalue().replace("[?25", "")
 

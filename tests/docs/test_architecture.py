@@ -82,8 +82,8 @@ def classes_by_term() -> dict[str, list[str]]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 bases = {re.sub(r"\[.*|.*\.", "", ast.unparse(base)) for base in node.bases}
-                if node.name not in bases:
-                    found[node.name.lower()].append(str(path.relative_to(ROOT)))
+                if node.name.lstrip("_") not in {base.lstrip("_") for base in bases}:
+                    found[node.name.lstrip("_").lower()].append(str(path.relative_to(ROOT)))
     return found
 
 

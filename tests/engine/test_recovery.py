@@ -72,7 +72,7 @@ class Script(Observer):
         if planned.index in self.at_trial and self.started.count(planned.index) <= self.times:
             self.at_trial[planned.index](self)
 
-    def step(self, text: str) -> None:
+    def activity(self, text: str) -> None:
         self.steps.append(text)
         if "waiting" in text:
             self.at_waiting(self)

@@ -52,7 +52,7 @@ class Deaf(Observer):
     def __init__(self, error: BaseException, at: str = "") -> None:
         self.error, self.at = error, at
 
-    def step(self, text: str) -> None:
+    def activity(self, text: str) -> None:
         if self.at in text:
             raise self.error
 

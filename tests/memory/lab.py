@@ -36,7 +36,7 @@ class Watcher(Observer):
         self.started: list[int] = []
         self.beginning: Callable[[PlannedTrial], None] = lambda _planned: None
 
-    def step(self, text: str) -> None:
+    def activity(self, text: str) -> None:
         self.steps.append(text)
 
     def warning(self, text: str) -> None:

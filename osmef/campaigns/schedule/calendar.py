@@ -170,7 +170,7 @@ _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, order=True)
-class Slot:
+class TimeSlot:
     """One opening of a window, both ends in UTC.
 
     ``name`` is what its trials carry as their session: the local day on which it opens, for a cron
@@ -208,25 +208,25 @@ def platform_name(scenario: str, provider: str | None, instance_class: str | Non
 class PlannedSession:
     """One platform in one slot. ``place`` is its position in the slot, from 0; due in UTC."""
 
-    slot: Slot
+    slot: TimeSlot
     platform: Platform
     place: int
     due: datetime.datetime
 
 
-def slots(campaign: Campaign) -> list[Slot]:
+def slots(campaign: Campaign) -> list[TimeSlot]:
     """Return all openings of all windows in order of time, up to the deadline.
 
     Raises InputError where there are too many.
     """
     zone = ZoneInfo(campaign.time_zone)
     end = _deadline(campaign, zone)
-    found: list[Slot] = []
+    found: list[TimeSlot] = []
     each = _count_of_platforms(campaign)
     for name, window in campaign.windows.items():
         openings = (_by_cron if window.cron else _by_day)(campaign, window, zone)
         found += [
-            Slot(
+            TimeSlot(
                 opens.astimezone(UTC),
                 min(closes.astimezone(UTC), end),
                 name,
@@ -386,14 +386,14 @@ class ClockChange:
 def openings(campaign: Campaign) -> list[Opening]:
     """Return all openings of all windows in the order of their sessions' due times."""
     zone = ZoneInfo(campaign.time_zone)
-    found: dict[Slot, list[PlannedSession]] = {}
+    found: dict[TimeSlot, list[PlannedSession]] = {}
     for one in sessions(campaign):
         found.setdefault(one.slot, []).append(one)
     return [_opening(campaign, slot, mine, zone) for slot, mine in found.items()]
 
 
 def _opening(
-    campaign: Campaign, slot: Slot, mine: Sequence[PlannedSession], zone: ZoneInfo
+    campaign: Campaign, slot: TimeSlot, mine: Sequence[PlannedSession], zone: ZoneInfo
 ) -> Opening:
     platforms = [one.platform for one in mine]
     return Opening(

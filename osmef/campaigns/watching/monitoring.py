@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.client import HTTPException, responses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.error import HTTPError, URLError
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from osmef.campaigns.schedule.calendar import Clock
 from osmef.campaigns.schedule.model import Notify
@@ -67,10 +67,10 @@ class RunningTrial:
 
 @dataclass(frozen=True)
 class SessionProgress:
-    """Live status of a session at a time in UTC: its step, and the trials of this attempt."""
+    """Live status of a session at a time in UTC: its activity, and the trials of this attempt."""
 
     at: datetime
-    step: str = ""
+    activity: Annotated[str, Field(alias="step")] = ""
     trials: int = 0
     ended: int = 0
     running: Sequence[RunningTrial] = ()
@@ -89,13 +89,13 @@ class LiveStatus(Observer):
         self._progress = SessionProgress(datetime.now(UTC))
         self._running: dict[int, RunningTrial] = {}
 
-    def step(self, text: str) -> None:
-        """Show the run's next step."""
-        self._change(step=text)
+    def activity(self, text: str) -> None:
+        """Show what the run does now."""
+        self._change(activity=text)
 
     def measuring(self, trials: int, planned: Span, measures: Sequence[Measure]) -> None:  # noqa: ARG002
         """Show the number of trials that begin now."""
-        self._change(trials=trials, step="measuring")
+        self._change(trials=trials, activity="measuring")
 
     def trial_started(self, planned: PlannedTrial) -> None:
         """Show that a trial begins."""
@@ -128,7 +128,7 @@ class LiveStatus(Observer):
             self._shown = now
             running = tuple(self._running.values())
             shown = replace(self._progress, at=datetime.now(UTC), running=running)
-        self._show(_PROGRESS.dump_json(shown).decode())
+        self._show(_PROGRESS.dump_json(shown, by_alias=True).decode())
 
 
 def show_in(directory: Path, text: str) -> None:

@@ -81,7 +81,7 @@ class RunningEntry:
 
     session: SessionRow
     since: str
-    step: str
+    activity: str
     trials: Sequence[tuple[str, str, str]]
 
 
@@ -216,7 +216,7 @@ def _running(session: SessionRow, now: datetime) -> RunningEntry:
         return RunningEntry(session, since, "nothing is known of it yet", [])
     trials = [(one.cell, str(one.repetition), _rate(one.rate_bps)) for one in live.running]
     counts = f": {live.ended} of {live.trials} trials have ended" if live.trials else ""
-    return RunningEntry(session, since, f"{live.step}{counts}", trials)
+    return RunningEntry(session, since, f"{live.activity}{counts}", trials)
 
 
 def _rate(bits_per_second: float | None) -> str:

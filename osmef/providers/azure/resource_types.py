@@ -158,7 +158,7 @@ class _Vm(ResourceType):
 
 
 @dataclass(frozen=True)
-class _Group(ResourceType):
+class _GroupType(ResourceType):
     """A resource group, which is deleted with all that is in it."""
 
     def holds(self, holder: Resource, other: Resource) -> bool:
@@ -196,7 +196,7 @@ _SDK = (
     (GROUP, "resources/resourcegroups", "resources.resource_groups"),
 )
 """Names, Azure's types, and where the SDK has their operations, in the order of deletion."""
-_UNUSUAL: dict[str, type[ResourceType]] = {"vm": _Vm, GROUP: _Group}
+_UNUSUAL: dict[str, type[ResourceType]] = {"vm": _Vm, GROUP: _GroupType}
 """Those whose deletion is not the usual one."""
 TYPES: dict[str, ResourceType] = {
     "schedule": ResourceType("schedule", 0, _SCHEDULES, Schedules),

@@ -25,7 +25,7 @@ TOGETHER, APART = "affinity", "anti-affinity"
 
 
 @dataclass(frozen=True)
-class Group:
+class ServerGroup:
     """A server group to create: its number in the run, its tenant's slot, and its policy."""
 
     number: int
@@ -33,7 +33,7 @@ class Group:
     policy: str
 
 
-def plan_groups(requests: Sequence[EndpointRequest], *, soft: bool) -> dict[str, Group]:
+def plan_groups(requests: Sequence[EndpointRequest], *, soft: bool) -> dict[str, ServerGroup]:
     """Return the server group of each request that needs one, by name.
 
     A server is in one group only, and a group in one project. So of a lane's servers in a project
@@ -44,12 +44,12 @@ def plan_groups(requests: Sequence[EndpointRequest], *, soft: bool) -> dict[str,
     for request in requests:
         if request.tenant is not None and request.host is not None:
             sets[request.lane, request.tenant].append(request)
-    groups: dict[str, Group] = {}
+    groups: dict[str, ServerGroup] = {}
     number = 0
     for (_, tenant), members in sets.items():
         for policy, together in _divide(members):
             number += 1
-            group = Group(number, tenant, f"soft-{policy}" if soft else policy)
+            group = ServerGroup(number, tenant, f"soft-{policy}" if soft else policy)
             groups.update({member.name: group for member in together})
     return groups
 
@@ -161,8 +161,10 @@ def places_of(
     return {r.name: VmPlacement(zone=forced.get(r.host or "")) for r in requests}
 
 
-def _make_groups(maker: Maker, clouds: Mapping[str, Cloud], groups: set[Group]) -> dict[Group, str]:
-    def make(group: Group) -> str:
+def _make_groups(
+    maker: Maker, clouds: Mapping[str, Cloud], groups: set[ServerGroup]
+) -> dict[ServerGroup, str]:
+    def make(group: ServerGroup) -> str:
         name = maker.mark.whole_name(f"group-{group.number}")
         made = maker.make(clouds[group.tenant], "server-group", name, policy=group.policy)
         return str(made.id)
