@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.drafts import (
+from osmef.files import (
     at_work,
     draft_directory,
     draft_file,
@@ -26,7 +26,7 @@ from tests.small_files import small_files
 WRITER = """
 import sys
 from pathlib import Path
-from osmef.drafts import draft_directory, draft_file
+from osmef.files import draft_directory, draft_file
 where, kind = Path(sys.argv[1]), sys.argv[2]
 with draft_directory(where, kind) if kind else draft_file(where / "it") as draft:
     if kind:
@@ -41,7 +41,7 @@ with draft_directory(where, kind) if kind else draft_file(where / "it") as draft
 TIDIER = """
 import select, sys
 from pathlib import Path
-from osmef.drafts import remove_stale_drafts
+from osmef.files import remove_stale_drafts
 print(flush=True)
 while not select.select([sys.stdin], [], [], 0)[0]:
     remove_stale_drafts(Path(sys.argv[1]))

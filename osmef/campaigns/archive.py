@@ -37,10 +37,9 @@ import osmef
 from osmef.campaigns.schedule.model import is_redacted, redacted
 from osmef.campaigns.state import open_store
 from osmef.campaigns.state.rows import CampaignPhase, CampaignRow, Gap, SessionRow, SessionState
-from osmef.drafts import draft_directory, scratch, stale_drafts
 from osmef.engine.journal import is_at_work
 from osmef.errors import InputError, OsmefError, StorageError
-from osmef.named_file import read_file
+from osmef.files import draft_directory, read_file, scratch, stale_drafts
 from osmef.results.files import storage, write_atomically
 from osmef.results.frame import load
 from osmef.results.rundir import RunDirectory

@@ -41,7 +41,7 @@ from osmef.cli.campaign_options import (
 )
 from osmef.cli.console import CampaignFile, out, reporting
 from osmef.errors import InputError, StorageError
-from osmef.named_file import read_text_file
+from osmef.files import read_text_file
 from osmef.results.files import storage, write_atomically
 
 _MOST_BYTES = 1 << 20

@@ -23,8 +23,8 @@ from typing import Literal
 
 import osmef
 from osmef.apt import find_suite, network_settings, sources
-from osmef.drafts import at_work, draft_directory
 from osmef.errors import InputError, ProviderError, StorageError
+from osmef.files import at_work, draft_directory
 from osmef.images.bundle import (
     MANIFEST,
     BootConfig,

@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from osmef.errors import InputError
-from osmef.named_file import open_file, read_file
+from osmef.files import open_file, read_file
 from osmef.scenario.base import Model
 
 MANIFEST = "image.json"

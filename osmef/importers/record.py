@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from osmef import formats
 from osmef.errors import InputError, OutputError
+from osmef.files import open_file, read_file
 from osmef.formats import Outputs
-from osmef.named_file import open_file, read_file
 from osmef.results.files import storage
 from osmef.results.measure import Better, Measure
 from osmef.results.observations import Request, SizePoint

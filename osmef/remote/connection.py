@@ -38,7 +38,7 @@ from paramiko.packet import Packetizer
 from paramiko.pkey import UnknownKeyType
 
 from osmef.errors import LoginError, OsmefError, ReachError
-from osmef.named_file import read_file
+from osmef.files import read_file
 from osmef.remote.login import SLOW_SHELL_CURE, KeyPair, Login, OwnKeys
 from osmef.units import format_size
 

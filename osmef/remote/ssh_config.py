@@ -26,7 +26,7 @@ from pathlib import Path
 import paramiko
 
 from osmef.errors import CredentialsError
-from osmef.named_file import UnfitFileError, in_home, read_text_file
+from osmef.files import UnfitFileError, in_home, read_text_file
 from osmef.programs import start_in_new_session
 from osmef.remote.login import SSH_PORT, HostKeys, Login, OwnKeys
 

@@ -12,7 +12,7 @@ import pandas as pd
 from osmef.analysis.similarity import COMPONENTS
 from osmef.analysis.throughput import shortest_times, total_rates
 from osmef.errors import InputError, NothingToDrawError
-from osmef.named_file import open_file
+from osmef.files import open_file
 from osmef.results.frame import load, load_intervals, load_requests, measures_of
 from osmef.results.measure import BIT_RATE
 from osmef.results.observations import BucketFound, Purpose

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 from xml.etree import ElementTree as Xml
 
 from osmef.errors import InputError
-from osmef.named_file import open_file
+from osmef.files import open_file
 from osmef.report.table import fails_alone, is_lost
 from osmef.results.files import storage
 from osmef.results.measure import Measure

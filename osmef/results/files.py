@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from osmef.drafts import draft_file
 from osmef.errors import InputError, StorageError
-from osmef.named_file import UnfitFileError, open_file
+from osmef.files import UnfitFileError, draft_file, open_file
 
 _CURES = {
     errno.ENOSPC: "free some space on that disk",

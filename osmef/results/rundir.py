@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic_core import to_json
 
-from osmef.drafts import remove_stale_drafts
 from osmef.errors import InputError
+from osmef.files import remove_stale_drafts
 from osmef.results import files
 from osmef.results.document import read_document, read_json, refuse_newer
 from osmef.results.files import CURE, append_line, read_lines, read_whole, storage, write_atomically

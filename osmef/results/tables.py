@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from osmef.errors import InputError
-from osmef.named_file import open_file
+from osmef.files import open_file
 
 if TYPE_CHECKING:
     from osmef.scenario.base import Model  # pydantic is not needed to merge

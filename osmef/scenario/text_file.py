@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from osmef.errors import InputError
-from osmef.named_file import UnfitFileError, read_file
+from osmef.files import UnfitFileError, read_file
 from osmef.scenario.explain import examine, explain, explain_conflict, is_conflict
 from osmef.scenario.model import Scenario
 from osmef.scenario.node import Builder, Entry, Node, SourceText

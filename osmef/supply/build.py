@@ -22,9 +22,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any
 
-from osmef.drafts import scratch
 from osmef.errors import SupplyError
-from osmef.named_file import open_file
+from osmef.files import open_file, scratch
 from osmef.programs import search_path
 from osmef.supply.bundle import (
     HERE,

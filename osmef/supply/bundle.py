@@ -26,9 +26,8 @@ from typing import Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
-from osmef.drafts import draft_file
 from osmef.errors import StorageError, SupplyError
-from osmef.named_file import read_file
+from osmef.files import draft_file, read_file
 from osmef.scenario.base import Model
 from osmef.supply.program import NAMES
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from osmef.errors import SupplyError
-from osmef.named_file import read_file
+from osmef.files import read_file
 from osmef.supply.bundle import HERE
 from osmef.supply.compiler import SHIM_FILE
 from osmef.supply.program import Architecture, Program

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from osmef.drafts import scratch
 from osmef.errors import SupplyError
+from osmef.files import scratch
 from osmef.programs import search_path
 from osmef.supply.program import Architecture, SourceCode, this_architecture
 from osmef.units import format_duration

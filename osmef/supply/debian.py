@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from osmef.apt import network_settings, signed_by, sources
-from osmef.drafts import scratch
 from osmef.errors import ProviderError, SupplyError
+from osmef.files import scratch
 from osmef.programs import find_program, search_path
 from osmef.supply import compiler
 from osmef.supply.bundle import BundledFile, FileKind, Package, ProgramManifest, described, pack

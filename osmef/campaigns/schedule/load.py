@@ -20,8 +20,8 @@ from osmef.campaigns.schedule.model import (
     redacted,
 )
 from osmef.errors import MOST_PROBLEMS, InputError, Problem
+from osmef.files import in_home
 from osmef.kinds import PROVIDERS
-from osmef.named_file import in_home
 from osmef.scenario.base import Model
 from osmef.scenario.explain import explain, first_errors
 from osmef.scenario.load import load

@@ -34,11 +34,10 @@ from osmef.campaigns.state.rows import (
     SessionState,
     is_conducted,
 )
-from osmef.drafts import draft_file
 from osmef.engine.events import Observer, contain_failures
 from osmef.engine.plan import PlannedTrial
 from osmef.errors import StorageError
-from osmef.named_file import read_file
+from osmef.files import draft_file, read_file
 from osmef.results.files import write_atomically
 from osmef.results.measure import Measure
 from osmef.results.trial import Trial

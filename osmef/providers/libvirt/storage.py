@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from osmef.drafts import scratch
 from osmef.errors import CapacityError, InputError, NotFoundError, ProviderError
+from osmef.files import in_home, open_file, scratch
 from osmef.images.bundle import GuestImage, default_directory, load_bundle
-from osmef.named_file import in_home, open_file
 from osmef.programs import find_program, search_path
 from osmef.providers.cloud_init import Seed
 from osmef.providers.libvirt import xml

@@ -30,7 +30,7 @@ from openstack.connection import Connection
 from openstack.identity.v3._proxy import Proxy as IdentityV3
 
 from osmef.errors import CredentialsError
-from osmef.named_file import read_text_file
+from osmef.files import read_text_file
 from osmef.providers.base import Access, CancellationCheck, never_cancelled
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, CloudWaits

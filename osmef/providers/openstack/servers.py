@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from osmef.errors import BootError, NotFoundError, ProviderError
-from osmef.named_file import in_home, read_text_file
+from osmef.files import in_home, read_text_file
 from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.providers.cloud import provisioning
 from osmef.providers.cloud_init import MOST_BYTES, cloud_config, user_data

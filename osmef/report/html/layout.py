@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 import osmef
 from osmef.errors import InputError
-from osmef.named_file import open_file
+from osmef.files import open_file
 from osmef.results.files import storage, write_atomically
 from osmef.results.measure import PREFIXED, Measure, shown_unit
 from osmef.results.summary import MetricSummary

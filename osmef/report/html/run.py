@@ -16,7 +16,7 @@ from osmef.analysis.differences import (
     differing_keys_with_groups,
     with_groups,
 )
-from osmef.named_file import open_file
+from osmef.files import open_file
 from osmef.report.html.layout import NOTHING, Column, Emphasis, Field, Table, names, text
 from osmef.report.summary import LIMITS, expectations, money, parts_of, short_cells
 from osmef.results.brief import brief_summary, brief_trials, missing_trials

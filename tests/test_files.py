@@ -17,8 +17,8 @@ from osmef.campaigns.watching.web import read_token
 from osmef.cli.plot import _read_names
 from osmef.engine.journal import Journal
 from osmef.errors import CredentialsError, InputError, OsmefError
+from osmef.files import UnfitFileError, open_file, read_file, read_text_file
 from osmef.importers.record import read_texts
-from osmef.named_file import UnfitFileError, open_file, read_file, read_text_file
 from osmef.prices.price_list import read_prices
 from osmef.providers.openstack.servers import user_data_of
 from osmef.remote.connection import offers_of
