@@ -18,7 +18,7 @@ from osmef.cli.console import (
     AsJson,
     Where,
     err,
-    note_missing_trials,
+    note_trial_counts,
     out,
     print_json,
     print_note,
@@ -167,7 +167,7 @@ def compare_command(  # noqa: PLR0913, PLR0917 - each is an option of the comman
     """
     with reporting(as_json):
         sides = find_runs(a), find_runs(b)
-        note_missing_trials({run.path: run for run in (*sides[0], *sides[1])}.values())
+        note_trial_counts({run.path: run for run in (*sides[0], *sides[1])}.values())
         first, second = _trials(a, where), _trials(b, where)
         kept = {str(key) for key in (*first["cell"], *second["cell"])} if where else None
         _same_definition(*sides, kept)

@@ -221,12 +221,12 @@ def print_note(console: Console, text: str, word: str = "[yellow]note[/]") -> No
     console.print(f"{word}: {escape(text)}", soft_wrap=not console.is_terminal)
 
 
-def note_missing_trials(runs: Iterable[RunDirectory]) -> None:
-    """Print a note for each run whose log of trials has fewer than its summary counts."""
-    from osmef.results.brief import missing_trials  # noqa: PLC0415 - not all commands read runs
+def note_trial_counts(runs: Iterable[RunDirectory]) -> None:
+    """Print a note for each run whose log of trials has more or fewer than its summary counts."""
+    from osmef.results.brief import trial_count_warning  # noqa: PLC0415 - not all commands read runs
 
     for run in runs:
-        if note := missing_trials(run):
+        if note := trial_count_warning(run):
             print_note(err, f"{run.id}: {note}")
 
 

@@ -16,7 +16,7 @@ from osmef.cli.console import (
     Where,
     err,
     note_left_out,
-    note_missing_trials,
+    note_trial_counts,
     out,
     print_json,
     print_note,
@@ -79,7 +79,7 @@ def recommend_command(  # noqa: PLR0913, PLR0917 - each is an option of the comm
         from osmef.report.machine_types import priced  # noqa: PLC0415
 
         data = Data(*runs, where=where_of(where))
-        note_missing_trials(data.runs)
+        note_trial_counts(data.runs)
         note_left_out(runs)
         trials = priced(data, prices)
         rtt_s = _parsed("--rtt", rtt, parse_duration)
@@ -267,7 +267,7 @@ def similarity_command(  # noqa: PLR0913, PLR0917 - one parameter an option
             raise InputError("nothing of this has to do with prices", where="--prices", cure=cure)
         file = table_among(machines)
         data = Data(*machines)
-        note_missing_trials(data.runs if file is None else ())
+        note_trial_counts(data.runs if file is None else ())
         note_left_out(machines if file is None else ())
         measured = measured_machines(data, file)
         found = counterparts(measured, within=within)

@@ -13,7 +13,7 @@ from osmef.cli.completion import complete_metric, complete_run
 from osmef.cli.console import (
     Where,
     note_left_out,
-    note_missing_trials,
+    note_trial_counts,
     out,
     read_percent,
     reporting,
@@ -278,7 +278,7 @@ def plot_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
             flavor=flavor or "sender_flavors", machines=machines,
         )  # fmt: skip
         data = Data(*([] if machines else runs or []), where=where_of(where))
-        note_missing_trials(data.runs if runs and not machines else ())
+        note_trial_counts(data.runs if runs and not machines else ())
         note_left_out((runs or ()) if not machines else ())
         write(draw(kind, data, wanted), path)
     out.print(f"figure: {escape(str(path))}")

@@ -15,7 +15,7 @@ from osmef.cli.console import (
     Where,
     err,
     note_left_out,
-    note_missing_trials,
+    note_trial_counts,
     out,
     print_json,
     reporting,
@@ -148,7 +148,7 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
         from osmef.report.machine_types import price_ranking  # noqa: PLC0415
 
         data = Data(*runs, where=where_of(where))
-        note_missing_trials(data.runs)
+        note_trial_counts(data.runs)
         note_left_out(runs)
         measure, found = price_ranking(data, metric, prices, flavor)
         name = measure.name

@@ -27,7 +27,7 @@ from osmef.cli.console import (
     RunPath,
     err,
     note_left_out,
-    note_missing_trials,
+    note_trial_counts,
     out,
     print_json,
     print_note,
@@ -223,7 +223,7 @@ def _read(path: Path) -> _Listed:
     if not run.summary.exists():
         return _begun(run)
     summary = run.read_summary()
-    note_missing_trials([run])
+    note_trial_counts([run])
     kinds = dict.fromkeys(cell.workload for cell in summary.cells)
     failed = sum(cell.n_failed for cell in summary.cells)
     good = sum(cell.n_ok for cell in summary.cells)
@@ -258,7 +258,7 @@ def show_command(
             if directory.summary.exists()
             else _so_far(directory, running=running)
         )
-        note_missing_trials([directory])
+        note_trial_counts([directory])
         if as_json:
             print_json(summary.model_dump(mode="json"))
         else:
@@ -376,7 +376,7 @@ def export_command(
         if output is not None:
             _check_target(output)
         directory = _with_summary(run)
-        note_missing_trials([directory])
+        note_trial_counts([directory])
         if form is Format.RO_CRATE:
             reported = _crate(directory, output, author or [])
         else:

@@ -17,7 +17,7 @@ from osmef.cli.console import (
     AsJson,
     Where,
     note_left_out,
-    note_missing_trials,
+    note_trial_counts,
     out,
     print_json,
     print_note,
@@ -131,7 +131,7 @@ def _analysed(
     from osmef.report.data import Data  # noqa: PLC0415
 
     data = Data(*runs, where=where_of(where))
-    note_missing_trials(data.runs)
+    note_trial_counts(data.runs)
     note_left_out(runs)
     trials = data.trials
     measures = {one.name: one for one in (chosen(trials, name) for name in metric or (None,))}

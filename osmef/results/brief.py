@@ -125,8 +125,8 @@ class BriefSummary:
     connections: dict[str, int | None] = field(default_factory=dict)
 
 
-def missing_trials(run: RunDirectory) -> str | None:
-    """Return a warning where the log has fewer trials than the summary counts, else None.
+def trial_count_warning(run: RunDirectory) -> str | None:
+    """Return a warning where the log has more or fewer trials than the summary counts, else None.
 
     Without one of the two files there is nothing to compare. Raises InputError where the summary is
     damaged or of a newer version, and StorageError.
@@ -134,16 +134,16 @@ def missing_trials(run: RunDirectory) -> str | None:
     if not run.summary.exists() or not run.trials.exists():
         return None
     counted, found = brief_summary(run).trials, _count(run.trials)
-    if found >= counted:
+    if found == counted:
         return None
+    counts = f"summary.json counts {counted} trials, and trials.jsonl has {found}"
     is_ours = any(run.path.glob("scenario.*"))
+    if found > counted and is_ours:
+        return f"{counts}: it goes on, or was stopped; osmef resume {run.path} writes the summary"
     again = (
         f"measure what is missing with osmef resume {run.path}" if is_ours else "import it again"
     )
-    return (
-        f"summary.json counts {counted} trials, and trials.jsonl has {found}: put {run.trials} back"
-        f" from a copy, or {again}"
-    )
+    return f"{counts}: put {run.trials} back from a copy, or {again}"
 
 
 def _count(path: Path) -> int:

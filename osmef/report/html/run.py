@@ -19,7 +19,7 @@ from osmef.analysis.differences import (
 from osmef.files import open_file
 from osmef.report.html.layout import NOTHING, Column, Emphasis, Field, Table, names, text
 from osmef.report.summary import LIMITS, expectations, money, parts_of, short_cells
-from osmef.results.brief import brief_summary, brief_trials, missing_trials
+from osmef.results.brief import brief_summary, brief_trials, trial_count_warning
 from osmef.results.files import storage
 from osmef.results.measure import Better, Measure
 from osmef.results.rundir import RunDirectory
@@ -78,7 +78,7 @@ def read_run(number: int, directory: RunDirectory) -> ShownRun:
         directory=directory,
         name=brief_summary(directory).scenario,
         summary=summary,
-        missing=missing_trials(directory),
+        missing=trial_count_warning(directory),
         trials=trials,
         failed=failed,
         scenario_name=found.name if found else None,

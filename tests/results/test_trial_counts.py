@@ -1,13 +1,14 @@
-"""A log of trials that is shorter than the summary of the run."""
+"""A log of trials that is shorter or longer than the summary of the run."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from osmef.results.brief import missing_trials
+from osmef.results.brief import trial_count_warning
 from osmef.results.rundir import RunDirectory
 from tests.invoked import invoke
 
@@ -25,10 +26,10 @@ def lines_of(run: RunDirectory) -> list[str]:
 
 
 def test_a_truncated_log_is_noted_with_both_numbers_and_the_cure(copied: RunDirectory) -> None:
-    assert missing_trials(copied) is None
+    assert trial_count_warning(copied) is None
     first, second, _third = lines_of(copied)
     copied.trials.write_text(first + second[:-9])
-    note = missing_trials(copied)
+    note = trial_count_warning(copied)
     assert note is not None
     assert note.startswith("summary.json counts 3 trials, and trials.jsonl has 1: put ")
     assert note.endswith(f"osmef resume {copied.path}")
@@ -37,29 +38,30 @@ def test_a_truncated_log_is_noted_with_both_numbers_and_the_cure(copied: RunDire
 def test_a_trial_that_was_measured_again_counts_once(copied: RunDirectory) -> None:
     first, second, third = lines_of(copied)
     copied.trials.write_text(first + second + third + third)
-    assert missing_trials(copied) is None
+    assert trial_count_warning(copied) is None
     copied.trials.write_text(first + second + second)
-    assert "trials.jsonl has 2" in str(missing_trials(copied))
+    assert "trials.jsonl has 2" in str(trial_count_warning(copied))
 
 
-def test_more_trials_than_the_summary_counts_are_not_missing(copied: RunDirectory) -> None:
-    more = (
-        lines_of(copied)[-1].replace('"index": 3', '"index": 4').replace('"index":3', '"index":4')
-    )
+def test_more_trials_than_the_summary_counts_are_noted(copied: RunDirectory) -> None:
+    """A controller that resumed the run was killed, or measures: the summary is the older one's."""
+    more = json.dumps({**json.loads(lines_of(copied)[-1]), "index": 9}) + "\n"
     copied.trials.write_text("".join(lines_of(copied)) + more)
-    assert missing_trials(copied) is None
+    note = str(trial_count_warning(copied))
+    assert note.startswith("summary.json counts 3 trials, and trials.jsonl has 4: it goes on, or")
+    assert f"osmef resume {copied.path} " in note
 
 
 @pytest.mark.parametrize("file", ["summary.json", "trials.jsonl"])
 def test_without_one_of_the_files_no_trial_is_missing(copied: RunDirectory, file: str) -> None:
     (copied.path / file).unlink()
-    assert missing_trials(copied) is None
+    assert trial_count_warning(copied) is None
 
 
 def test_an_imported_run_is_imported_again(copied: RunDirectory) -> None:
     copied.scenario.unlink()
     copied.trials.write_text("")
-    assert str(missing_trials(copied)).endswith("or import it again")
+    assert str(trial_count_warning(copied)).endswith("or import it again")
 
 
 @pytest.mark.parametrize(
