@@ -324,7 +324,6 @@ _COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "y
 _ORDER = ("worse", "better", "different", "inconclusive", "same")
 AMONG_ALL = "significant on its own, but not after correction for all of these comparisons."
 _MOST_TIMES = 100
-_WHOLE = 10  # medians from here on may be rounded to whole numbers
 _CHANGE = (
     "Change: the shift from A to B (Hodges and Lehmann), in percent of A's median, or as it is"
     " where that would be below -100 %, or says nothing, as A's median is nearly 0. Runs share no"
@@ -449,25 +448,12 @@ def medians(row: Row, measure: Measure) -> str:
     """Return both medians in the unit of the larger one."""
     ends = (row["median_a"], row["median_b"])
     if any(map(math.isnan, ends)):
-        return " → ".join("-" if math.isnan(end) else with_unit(end, measure) for end in ends)
+        return " → ".join("-" if math.isnan(end) else measure.with_unit(end) for end in ends)
     if not measure.has_prefix:
-        reported = " → ".join(_written(end, measure) for end in ends)
+        reported = " → ".join(measure.written(end) for end in ends)
         return f"{reported} {shown_unit(measure.unit)}".rstrip()
     divisor, unit = rate_unit(max(map(abs, ends)), str(measure.unit))
     return " → ".join(f"{end / divisor:.3g}" for end in ends) + f" {unit}"
-
-
-def with_unit(median: float, measure: Measure) -> str:
-    """Format a median with its unit, a small one as ``_written`` does."""
-    if measure.unit == "us" or measure.has_prefix:
-        return measure.with_unit(median)
-    return f"{_written(median, measure)} {shown_unit(measure.unit)}".rstrip()
-
-
-def _written(median: float, measure: Measure) -> str:
-    """Format a median; with two digits where rounding to a whole number would hide a half."""
-    is_small = measure.digits == ".0f" and abs(median) < _WHOLE
-    return f"{median:.2g}" if is_small else measure.written(median)
 
 
 def changed(row: Row, measure: Measure) -> tuple[str, str]:

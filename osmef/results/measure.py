@@ -12,6 +12,7 @@ from osmef.scenario.base import Model
 from osmef.units import format_prefixed, format_time
 
 BIT_RATE = "bit/s"
+_WHOLE = 10  # values from here on may be rounded to whole numbers
 PREFIXED = (BIT_RATE, "B/s")
 """Units that are written with a prefix, such as ``9.41 Gbit/s`` and ``21.9 GB/s``."""
 
@@ -121,10 +122,14 @@ class Measure(Model):
         return self.unit in PREFIXED and self.digits is None
 
     def written(self, value: float) -> str:
-        """Format a value for a table: with its unit if that gets a prefix."""
+        """Format a value for a table: with its unit if that gets a prefix.
+
+        A small one has two digits where rounding to a whole number would hide a half.
+        """
         if self.has_prefix:
             return format_prefixed(value, self.unit or "")
-        return format(value, self.digits or ".6g")
+        is_small = self.digits == ".0f" and abs(value) < _WHOLE
+        return format(value, ".2g" if is_small else self.digits or ".6g")
 
     def with_unit(self, value: float) -> str:
         """Format a value with its unit, microseconds as a time for people."""

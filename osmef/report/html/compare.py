@@ -30,7 +30,7 @@ from osmef.report.html.layout import (
 from osmef.report.options import PLAIN, Look
 from osmef.report.style import GREY, LINE_INCHES, Stroke, Words, broken, page, stroke, styled
 from osmef.report.summary import short_cells
-from osmef.report.table import AMONG_ALL, changed, is_among_all, matters, totals, with_unit
+from osmef.report.table import AMONG_ALL, changed, is_among_all, matters, totals
 from osmef.results.measure import Measure
 
 _ROW_INCHES = 0.26
@@ -189,7 +189,7 @@ def _fields(row: Row, values: Values, measure: Measure, names: Mapping[str, str]
 def _side(median: float, values: Sequence[float], measure: Measure) -> Field:
     if math.isnan(median):
         return Field(NOTHING, key="")
-    shown = f"{with_unit(median, measure)} {_spread(values, measure)}".rstrip()
+    shown = f"{measure.with_unit(median)} {_spread(values, measure)}".rstrip()
     return Field(shown, key=repr(median))
 
 
