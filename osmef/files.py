@@ -194,7 +194,7 @@ def stale_drafts(directory: Path, kind: str = "") -> Iterator[Path]:
             yield path
 
 
-def at_work(directory: Path, kind: str) -> list[Path]:
+def locked_drafts(directory: Path, kind: str) -> list[Path]:
     """Return this user's drafts of a kind that a program has locked. Raises OSError."""
     return [path for path, lock in _found(directory, kind) if lock is None]
 

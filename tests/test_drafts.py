@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from osmef.files import (
-    at_work,
     draft_directory,
     draft_file,
+    locked_drafts,
     remove_stale_drafts,
     scratch,
     stale_drafts,
@@ -157,7 +157,7 @@ def test_drafts_left_by_a_kill_are_deleted_at_the_next_start(tmp_path: Path, kin
         writer.send_signal(signal.SIGKILL)
         writer.wait()
     (left,) = tmp_path.iterdir()
-    assert at_work(tmp_path, kind) == []
+    assert locked_drafts(tmp_path, kind) == []
     if kind:
         with draft_directory(tmp_path, kind) as draft:
             assert list(tmp_path.iterdir()) == [draft]
@@ -172,7 +172,7 @@ def test_drafts_left_by_a_kill_are_deleted_at_the_next_start(tmp_path: Path, kin
 def test_drafts_in_use_by_another_process_are_kept(tmp_path: Path, kind: str) -> None:
     with program(WRITER, tmp_path, kind) as writer:
         (draft,) = tmp_path.iterdir()
-        assert at_work(tmp_path, kind) == [draft]
+        assert locked_drafts(tmp_path, kind) == [draft]
         if kind:
             with draft_directory(tmp_path, kind):
                 assert draft.is_dir()

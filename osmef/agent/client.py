@@ -173,13 +173,13 @@ class AgentClient:
     def send(self, command: Mapping[str, str | int | float | bool | Sequence[str]]) -> None:
         """Send one command. Raises AgentError when the agent is gone."""
         if self.gone is not None:
-            raise self.lost(self.gone)
+            raise self.lost_error(self.gone)
         try:
             self.agents.send({"agent": self._number, **command})
         except ReachError as error:
-            raise self.lost(self.gone or error.message) from error
+            raise self.lost_error(self.gone or error.message) from error
 
-    def expect(self, wanted: type[T], timeout_s: float) -> T:
+    def wait_for(self, wanted: type[T], timeout_s: float) -> T:
         """Wait for one kind of event while no job runs. Raises AgentError.
 
         An agent that stays silent is ended, with all agents of its connection.
@@ -191,12 +191,12 @@ class AgentClient:
             except queue.Empty:
                 break
             if isinstance(event, OutputEnded):
-                raise self.lost(event.reason)
+                raise self.lost_error(event.reason)
             if isinstance(event, wanted):
                 return event
         self.close()
         name = wanted.__name__.removesuffix("Event").removesuffix("Report").lower()
-        raise self.lost(f"no {name} within {timeout_s:g} s")
+        raise self.lost_error(f"no {name} within {timeout_s:g} s")
 
     def clock_offset(self, answer_s: float = ANSWER_S) -> ClockOffset:
         """Estimate the clock offset as NTP does: by the exchange with the least delay (RFC 5905).
@@ -207,7 +207,7 @@ class AgentClient:
         for _ in range(_CLOCK_EXCHANGES):
             before, started = time.time(), time.monotonic()
             self.send({"cmd": "clock"})
-            clock = self.expect(ClockReport, answer_s)
+            clock = self.wait_for(ClockReport, answer_s)
             half = (time.monotonic() - started) / 2
             if half < best.uncertainty_s:
                 best = ClockOffset(
@@ -223,7 +223,7 @@ class AgentClient:
         Only while no job runs. Raises AgentError.
         """
         self.send({"cmd": "interface", "address": address})
-        return self.expect(Interface, answer_s).name
+        return self.wait_for(Interface, answer_s).name
 
     def carried(self, answer_s: float = ANSWER_S) -> Interfaces:
         """Return the counters of each network interface, since it exists.
@@ -231,7 +231,7 @@ class AgentClient:
         Only while no job runs. Raises AgentError.
         """
         self.send({"cmd": "carried"})
-        return self.expect(CarriedEvent, answer_s).interfaces
+        return self.wait_for(CarriedEvent, answer_s).interfaces
 
     def take(self, event: Event, size: int) -> None:
         """Enqueue one of its events, with its size in characters; blocks if the queue is full."""
@@ -241,7 +241,7 @@ class AgentClient:
         while self.inbox.is_full_of(self) and not self.agents.closed.wait(_FULL_POLL_S):
             pass
 
-    def lost(self, reason: str) -> AgentError:
+    def lost_error(self, reason: str) -> AgentError:
         """Return the error of a lost agent."""
         return _lost(self.name, reason)
 
@@ -336,7 +336,7 @@ class Agents:
         while self.gone is None:
             line = self._process.read_line()
             event = (
-                OutputEnded(reason=self._process.ending()) if line is None else parse_event(line)
+                OutputEnded(reason=self._process.exit_text()) if line is None else parse_event(line)
             )
             if isinstance(event, OutputEnded):
                 self._end(event.reason)
@@ -353,7 +353,7 @@ class Agents:
         elif (agent := self._agents.get(number)) is not None:
             if isinstance(event, ProcessExit):
                 del self._agents[number]
-                event = OutputEnded(reason=f"{event.how}{self._process.aside()}")
+                event = OutputEnded(reason=f"{event.how}{self._process.recent_stderr()}")
             agent.take(event, len(line))
 
     def _number_in(self, line: str) -> int | None:

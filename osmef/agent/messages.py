@@ -256,7 +256,7 @@ class BulkResult(ResultEvent):
 
 
 class ResponseTimes(_Message):
-    """Times from when each request was due, whenever it could be sent."""
+    """Response times from the scheduled time of each request: without coordinated omission."""
 
     count: _Count
     min_ns: int | None = None

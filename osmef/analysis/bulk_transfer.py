@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from osmef.analysis.token_bucket import Knee, find_knee
 from osmef.results.observations import Purpose
 from osmef.results.trial import (
+    Bottleneck,
     FlowEnd,
     FlowLimit,
     Interval,
-    Limit,
     ThreadUse,
     Transfer,
     TransferEnd,
@@ -336,7 +336,7 @@ def transfer_limits(
     return limits
 
 
-def trial_limit(transfers: Sequence[Transfer]) -> Limit | None:
+def trial_limit(transfers: Sequence[Transfer]) -> Bottleneck | None:
     """Return the bottleneck of a trial's measured transfers; None without any verdict.
 
     Assumed is what ``transfer_limits`` assumes, of flows that ran together.
@@ -350,7 +350,7 @@ def trial_limit(transfers: Sequence[Transfer]) -> Limit | None:
     return prevailing(limits, [f.bytes for transfer in measured for f in transfer.receiver.flows])
 
 
-def prevailing(limits: Sequence[FlowLimit], weights: Sequence[int]) -> Limit:
+def prevailing(limits: Sequence[FlowLimit], weights: Sequence[int]) -> Bottleneck:
     """Return the verdict that has more than half of the weight, else ``inconclusive``.
 
     ``weights`` holds one number a flow: the bytes that its receiver got.
@@ -359,49 +359,53 @@ def prevailing(limits: Sequence[FlowLimit], weights: Sequence[int]) -> Limit:
 
     Source: OSMeF (docs/decisions/limited-by.md).
     """
-    total = Counter[Limit]()
+    total = Counter[Bottleneck]()
     for limit, weight in zip(limits, weights, strict=True):
         total[limit.limited_by] += weight
     for verdict, weight in total.most_common(1):
         if 2 * weight > total.total():
             return verdict
-    return Limit.INCONCLUSIVE
+    return Bottleneck.INCONCLUSIVE
 
 
-def _verdict(case: _Case) -> Limit:
-    return _by_cpu(case) or _by_pacing(case) or _by_time(case) or Limit.INCONCLUSIVE
+def _verdict(case: _Case) -> Bottleneck:
+    return _by_cpu(case) or _by_pacing(case) or _by_time(case) or Bottleneck.INCONCLUSIVE
 
 
-def _by_cpu(case: _Case) -> Limit | None:
+def _by_cpu(case: _Case) -> Bottleneck | None:
     held_up = case.time is not None and case.time.receive_window >= _NOTICEABLE
     if case.receiver.is_interrupt_bound:
-        return Limit.RECEIVER_CPU
+        return Bottleneck.RECEIVER_CPU
     if case.sender.is_interrupt_bound:
-        return Limit.SENDER_CPU
+        return Bottleneck.SENDER_CPU
     quota = max(case.receiver.used_up, case.sender.used_up)
     if quota > 0:
-        return Limit.RECEIVER_CPU if case.receiver.used_up == quota else Limit.SENDER_CPU
+        return Bottleneck.RECEIVER_CPU if case.receiver.used_up == quota else Bottleneck.SENDER_CPU
     # Packets wait for a receiver that lost its CPU while it held the socket: no window closes.
     if case.receiver.demand >= (_ALWAYS if held_up else _NEVER_BLOCKED):
-        return Limit.RECEIVER_CPU
-    return Limit.SENDER_CPU if case.sender.demand >= _ALWAYS else None
+        return Bottleneck.RECEIVER_CPU
+    return Bottleneck.SENDER_CPU if case.sender.demand >= _ALWAYS else None
 
 
-def _by_pacing(case: _Case) -> Limit | None:
-    return Limit.SHAPER if case.pacing is not None and case.pacing >= _AT_PACING_RATE else None
+def _by_pacing(case: _Case) -> Bottleneck | None:
+    return Bottleneck.SHAPER if case.pacing is not None and case.pacing >= _AT_PACING_RATE else None
 
 
-def _by_time(case: _Case) -> Limit | None:
+def _by_time(case: _Case) -> Bottleneck | None:
     """Return the bottleneck for most of the connections' time, or None."""
     time = case.time
     if time is None:
-        return Limit.SHAPER if case.knee else None
+        return Bottleneck.SHAPER if case.knee else None
     if time.nothing_to_send >= _MAJORITY:
-        return Limit.SENDER_CPU if case.sender.demand >= _MAJORITY else Limit.SENDER_IDLE
+        return Bottleneck.SENDER_CPU if case.sender.demand >= _MAJORITY else Bottleneck.SENDER_IDLE
     if _held_by_window(time, case.window_fill):
-        return Limit.RECEIVER_CPU if case.receiver.demand >= _MAJORITY else Limit.RECEIVE_WINDOW
+        return (
+            Bottleneck.RECEIVER_CPU
+            if case.receiver.demand >= _MAJORITY
+            else Bottleneck.RECEIVE_WINDOW
+        )
     if time.send_buffer >= _MAJORITY or _is_full(case.buffer_fill):
-        return Limit.SEND_BUFFER
+        return Bottleneck.SEND_BUFFER
     return _by_network(case, time)
 
 
@@ -414,14 +418,16 @@ def _is_full(fill: float | None) -> bool:
     return fill is not None and fill >= _FULL
 
 
-def _by_network(case: _Case, time: _Time) -> Limit | None:
+def _by_network(case: _Case, time: _Time) -> Bottleneck | None:
     if time.rest < _MAJORITY:
         return None
     if case.knee:
-        return Limit.SHAPER
+        return Bottleneck.SHAPER
     # A delayed receiver with little work is no bottleneck.
     works = case.receiver.cpu >= _CPU_AT_WORK
-    return None if case.sender.is_short or (works and case.receiver.is_short) else Limit.NETWORK
+    return (
+        None if case.sender.is_short or (works and case.receiver.is_short) else Bottleneck.NETWORK
+    )
 
 
 def _end(flow: FlowEnd, end: TransferEnd) -> _End:

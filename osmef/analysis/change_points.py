@@ -95,10 +95,12 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> LevelShift:
         p = max(ar1_p(series, shortest), _local_p(series, cuts, shortest))
         return p if p > LEVEL else max(p, two_state_p(series, levels, shortest))
 
-    return LevelShift(at, both_p(scores, cuts, float(found[best]), autocorrelated_p))
+    return LevelShift(at, larger_p(scores, cuts, float(found[best]), autocorrelated_p))
 
 
-def both_p(scores: Array, cuts: Cuts, found: float, autocorrelated_p: Callable[[], float]) -> float:
+def larger_p(
+    scores: Array, cuts: Cuts, found: float, autocorrelated_p: Callable[[], float]
+) -> float:
     """Return the larger p of two tests; the second runs only if the first is significant.
 
     ``found`` is the largest of ``cuts.scan`` of the scores. Assumed is what ``find_step`` assumes.
@@ -139,10 +141,10 @@ def change_points(
 
     Source: Vostrikova, Soviet Math. Dokl. 24, 1981 (binary segmentation); those of ``find_step``.
     """
-    return divide(finite(values), level, lambda part: find_step(part, shortest))
+    return binary_segmentation(finite(values), level, lambda part: find_step(part, shortest))
 
 
-def divide(
+def binary_segmentation(
     known: Sequence[float], level: float, find: Callable[[Sequence[float]], LevelShift]
 ) -> list[int]:
     """Return the change-points found by binary segmentation, as ``change_points`` does.
@@ -176,13 +178,15 @@ def all_change_points(
 
     Source: those of ``change_points`` and ``holm``.
     """
-    return divide_all(list(map(finite, series)), level, lambda part: find_step(part, shortest))
+    return binary_segmentation_all(
+        list(map(finite, series)), level, lambda part: find_step(part, shortest)
+    )
 
 
-def divide_all(
+def binary_segmentation_all(
     series: Sequence[Sequence[float]], level: float, find: Callable[[Sequence[float]], LevelShift]
 ) -> list[list[int]]:
-    """Return ``divide`` of several series, at one level for all of them together.
+    """Return ``binary_segmentation`` of several series, at one level for all of them together.
 
     Assumed is what ``find`` assumes.
 
@@ -194,7 +198,7 @@ def divide_all(
         if p is None or corrected is None or corrected > level:
             every.append(list[int]())
             continue
-        every.append(divide(values, level * p / corrected * (1 + 1e-9), find))
+        every.append(binary_segmentation(values, level * p / corrected * (1 + 1e-9), find))
     return every
 
 
@@ -357,7 +361,7 @@ def spread_changes(
 
     Source: those of ``find_spread`` and ``change_points``.
     """
-    return divide(_distances(values, cuts), level, _find)
+    return binary_segmentation(_distances(values, cuts), level, _find)
 
 
 def all_spread_changes(
@@ -370,7 +374,7 @@ def all_spread_changes(
 
     Source: those of ``spread_changes`` and ``all_change_points``.
     """
-    return divide_all(list(map(_distances, series, cuts)), level, _find)
+    return binary_segmentation_all(list(map(_distances, series, cuts)), level, _find)
 
 
 def _distances(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
@@ -394,7 +398,7 @@ def _find(distances: Sequence[float]) -> LevelShift:
     scores, cuts = scores_of(series), cuts_of(series.size, SHORTEST)
     found = cuts.scan(scores[None, :])[0]
     best = int(np.argmax(found))
-    p = both_p(scores, cuts, float(found[best]), lambda: _spread_p(series.size, found[best]))
+    p = larger_p(scores, cuts, float(found[best]), lambda: _spread_p(series.size, found[best]))
     return LevelShift(int(cuts.middle[best]), p)
 
 

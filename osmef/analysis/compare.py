@@ -82,7 +82,9 @@ def verdict(
     )
 
 
-def failed_more(a: pd.DataFrame, b: pd.DataFrame, level: float = 0.05) -> dict[str, object]:
+def compare_failure_rates(
+    a: pd.DataFrame, b: pd.DataFrame, level: float = 0.05
+) -> dict[str, object]:
     """Compare the failure rates of a cell on both sides.
 
     Keys: trials_a, failed_a, trials_b, failed_b, p of Fisher's exact test (two-tailed), and
@@ -106,7 +108,7 @@ def failed_more(a: pd.DataFrame, b: pd.DataFrame, level: float = 0.05) -> dict[s
             "verdict": found}  # fmt: skip
 
 
-def failures(
+def compare_all_failure_rates(
     a: Mapping[str, pd.DataFrame],
     b: Mapping[str, pd.DataFrame],
     common: Sequence[str],
@@ -119,16 +121,18 @@ def failures(
 
     Assumed is what these assume.
 
-    Source: those of ``failed_more`` and ``hommel``.
+    Source: those of ``compare_failure_rates`` and ``hommel``.
     """
-    found = [{"cell": cell} | failed_more(a[cell], b[cell], level) for cell in common]
+    found = [{"cell": cell} | compare_failure_rates(a[cell], b[cell], level) for cell in common]
     found = [one for one in found if "p" in one]
     if len(found) > 1:
         every = [pd.concat([of[cell] for cell in common]) for of in (a, b)]
-        found.append({"cell": "all cells together"} | failed_more(every[0], every[1], level))
+        found.append(
+            {"cell": "all cells together"} | compare_failure_rates(every[0], every[1], level)
+        )
     corrected = hommel([float(str(one["p"])) for one in found])
     found = [_judged(one, p, level) for one, p in zip(found, corrected, strict=True)]
-    alone = [{"cell": cell} | failed_more(trials.iloc[:0], trials, level)
+    alone = [{"cell": cell} | compare_failure_rates(trials.iloc[:0], trials, level)
              for cell, trials in b.items() if cell not in common]  # fmt: skip
     lost = [one | {"p": None, "verdict": DifferenceVerdict.WORSE} for one in alone
             if "p" in one and one["failed_b"] == one["trials_b"]]  # fmt: skip
@@ -229,8 +233,8 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     (``SAME_MEANING``), a metric has another unit on the other side, no cell is common, or nothing
     says what a metric is.
 
-    Source: ``verdict``, ``hodges_lehmann``, ``mann_whitney``, ``holm`` and ``failed_more``; Hoefler
-    and Belli, SC 2015, rules 5 and 7.
+    Source: ``verdict``, ``hodges_lehmann``, ``mann_whitney``, ``holm`` and
+    ``compare_failure_rates``; Hoefler and Belli, SC 2015, rules 5 and 7.
     """
     if not margin >= 0:
         raise ValueError(f"a margin is not below 0, and {margin!r} is")
@@ -242,7 +246,7 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     if better is not None:
         wanted = [measure.model_copy(update={"better": better}) for measure in wanted]
     sessions = has_sessions(a, b)
-    allowed = [Allowed(measure, margin) for measure in wanted]
+    allowed = [EquivalenceMargin(measure, margin) for measure in wanted]
     found = [
         one
         for cell in common
@@ -271,9 +275,9 @@ def _attributes(
 
     method, "unpaired": two runs share no block; values, those of a and b of each row; unit, what n
     counts in any row; only_a and only_b, the cells of just one side; lost, those of only_a that b
-    has at no other place either; failures, of ``failed_more``, and, with p None, the cells of b
-    alone of which all trials failed, as their common cell may be unknown;
-    differs, what else two cells differ in (``SHOWN``). ``compare`` adds memory, by metric the lag-1
+    has at no other place either; failures, of ``compare_failure_rates``, and, with p None, the
+    cells of b alone of which all trials failed, as their common cell may be unknown; differs, what
+    else two cells differ in (``SHOWN``). ``compare`` adds memory, by metric the lag-1
     autocorrelation that p_beyond allows for (``allowed_autocorrelation``), without those of 0;
     memory_proved, the significant ones of these (``proved_autocorrelation``); and without_sessions,
     which of "A" and "B" has none while the other has some, so that each of its runs counts as one.
@@ -290,7 +294,7 @@ def _attributes(
         "only_a": only_a,
         "only_b": [cell for cell in second if cell not in first],
         "lost": [cell for cell in only_a if there.isdisjoint(cell_names(first[cell], anywhere))],
-        "failures": failures(first, second, common, level),
+        "failures": compare_all_failure_rates(first, second, common, level),
         "differs": _differs(first, second, common),
     }
 
@@ -302,7 +306,7 @@ def _by_cell(side: pd.DataFrame, columns: Sequence[str]) -> dict[str, pd.DataFra
 
 
 @dataclass(frozen=True)
-class Allowed:
+class EquivalenceMargin:
     """The margin of equivalence of a metric: a share of A's median, at least an absolute value."""
 
     measure: Measure
@@ -338,7 +342,7 @@ class MetricDifference:
     """Replicates of one metric of a cell on both sides."""
 
     cell: str
-    allowed: Allowed
+    allowed: EquivalenceMargin
     unit: str
     a: list[float]
     b: list[float]
@@ -348,7 +352,7 @@ class MetricDifference:
         """The median of A in the metric's unit, None without any."""
         return statistics.median(self.a) if self.a else None
 
-    def beyond(self, rho: float) -> tuple[float | None, float | None]:
+    def margin_p_values(self, rho: float) -> tuple[float | None, float | None]:
         """Return the p-values of B being below A, and above A, by more than the margin.
 
         ``rho`` is that of ``lower_p``. A's own values are moved by the margin, not its median,
@@ -370,7 +374,7 @@ class MetricDifference:
 def _differences(
     cell: str,
     pair: tuple[pd.DataFrame, pd.DataFrame],
-    allowed: Sequence[Allowed],
+    allowed: Sequence[EquivalenceMargin],
     *,
     by_session: bool,
 ) -> list[MetricDifference]:
@@ -402,7 +406,7 @@ def _rows(
 ) -> list[dict[str, object]]:
     """Return a row for each difference, with p-values corrected over all of them."""
     tests = [mann_whitney(one.b, one.a).p for one in found]
-    beyond = [one.beyond(memories[one.allowed.measure.name]) for one in found]
+    beyond = [one.margin_p_values(memories[one.allowed.measure.name]) for one in found]
     below, above = (hommel([sides[way] for sides in beyond]) for way in (0, 1))
     return [
         _row(one, p, (p_holm, down, up), confidence)

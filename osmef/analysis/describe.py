@@ -33,7 +33,7 @@ class NextSample(StrEnum):
 
 
 @dataclass(frozen=True)
-class Split:
+class VarianceComponents:
     """Variance components of a cell. Standard deviations are in the unit of the values.
 
     ``trials`` are those of a pair, in the mean over pairs as the variances need it; ``median`` and
@@ -57,36 +57,36 @@ class Split:
         total = self.between**2 + self.within**2
         return self.between**2 / total if total else None
 
-    def error(self, pairs: float | None = None, trials: float | None = None) -> float:
+    def standard_error(self, pairs: float | None = None, trials: float | None = None) -> float:
         """Return the standard error of the mean over so many pairs, of so many trials each."""
         count = self.pairs if pairs is None else pairs
         each = self.trials if trials is None else trials
         return math.sqrt(self.between**2 / count + self.within**2 / (count * each))
 
-    def narrower(self, pairs: int = 0, trials: int = 0) -> float:
+    def interval_reduction(self, pairs: int = 0, trials: int = 0) -> float:
         """Return which share of ``mean_interval`` so many more pairs, or trials on each, take."""
         now, then = self._reach(), self._reach(pairs, trials)
         return 1 - then / now if now else 0.0
 
     def _reach(self, pairs: int = 0, trials: int = 0) -> float:
         count = self.pairs + pairs
-        return student_quantile(0.975, count - 1) * self.error(count, self.trials + trials)
+        return student_quantile(0.975, count - 1) * self.standard_error(count, self.trials + trials)
 
-    def more(self, pair_cost: float, trial_cost: float) -> NextSample:
+    def next_sample(self, pair_cost: float, trial_cost: float) -> NextSample:
         """Return what to replicate: another pair with as many trials, or a trial on each pair.
 
         ``pair_cost`` is that of making a pair, ``trial_cost`` that of a trial, in one unit, such as
         seconds. It is what takes most of the error's square away for its cost.
         """
-        now = self.error() ** 2
-        by_pair = now - self.error(pairs=self.pairs + 1) ** 2
-        by_trials = now - self.error(trials=self.trials + 1) ** 2
+        now = self.standard_error() ** 2
+        by_pair = now - self.standard_error(pairs=self.pairs + 1) ** 2
+        by_trials = now - self.standard_error(trials=self.trials + 1) ** 2
         of_pair = by_pair / (pair_cost + self.trials * trial_cost)
         of_trials = by_trials / (self.pairs * trial_cost)
         return NextSample.PAIRS if of_pair >= of_trials else NextSample.TRIALS
 
 
-def split(values: Mapping[str, Sequence[float]]) -> Split | None:
+def variance_components(values: Mapping[str, Sequence[float]]) -> VarianceComponents | None:
     """Return the variance components of nested trials; None without two pairs of trials.
 
     ``values`` are those of each pair's trials, in any one unit; pairs may have unlike numbers. The
@@ -114,7 +114,7 @@ def split(values: Mapping[str, Sequence[float]]) -> Split | None:
     each = (total - sum(n * n for n in counts) / total) / (len(known) - 1)
     between = max(0.0, (outer / (len(known) - 1) - within) / each)
     medians = [statistics.median(rows) for rows in known]
-    return Split(
+    return VarianceComponents(
         pairs=len(known),
         trials=each,
         mean=mean,
@@ -166,11 +166,11 @@ def describe_pairs(values: Mapping[int, Sequence[float]]) -> MetricSummary:
     """Return the statistics of trials nested in pairs of endpoints, by the pair's number.
 
     Median and interval are those of the medians of pairs, as pairs are what is independent; all
-    else is that of ``describe`` of all trials, and the spread is split by ``split``.
+    else is that of ``describe`` of all trials, and the spread is split by ``variance_components``.
 
     Assumed is that pairs are independent of each other.
 
-    Source: those of ``describe`` and ``split``.
+    Source: those of ``describe`` and ``variance_components``.
     """
     known = {str(pair): list(rows) for pair, rows in values.items() if rows}
     description = describe([value for rows in known.values() for value in rows])
@@ -183,7 +183,7 @@ def describe_pairs(values: Mapping[int, Sequence[float]]) -> MetricSummary:
         "ci95_high": over.ci95_high,
         "ci95_reason": None if reason is None else f"of pairs, {reason}",
     }
-    if (found := split(known)) is not None and found.mean:
+    if (found := variance_components(known)) is not None and found.mean:
         update["between_percent"] = 100 * found.between / abs(found.mean)
         update["within_percent"] = 100 * found.within / abs(found.mean)
     return description.model_copy(update=update)

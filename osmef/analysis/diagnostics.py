@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from osmef.analysis.change_points import change_points, find_spread, find_step, spread_changes
-from osmef.analysis.describe import NextSample, Split, split
+from osmef.analysis.describe import NextSample, VarianceComponents, variance_components
 from osmef.analysis.hypothesis_tests import (
     blocks,
     friedman,
@@ -220,7 +220,7 @@ def data_quality(
     return table.astype(dict.fromkeys((*_COLUMNS[3:11], "steps_p", "spreads_p"), "float64"))
 
 
-def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+def pairwise_comparisons(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """Return the pairwise comparisons of cells, one row a metric and pair.
 
     ``trials`` are those of ``osmef.load``, their sessions' medians where there are any, or those of
@@ -294,7 +294,7 @@ def _paired(values: pd.DataFrame, a: str, b: str) -> dict[str, object]:
     return columns | {"ratio": found.value, **ends, "paired_p": found.p}
 
 
-def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+def variance_table(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """Return the variance components of cells with several pairs, one row a cell and metric.
 
     ``trials`` are those of ``osmef.load``. Columns: cell; metric; pairs; trials, of a pair;
@@ -308,9 +308,9 @@ def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     not counted, and all VMs exist from the first trial to the last. NaN is unknown, such as a cost
     without a price.
 
-    Assumed is what ``split`` assumes, and that pairs are measured in turn.
+    Assumed is what ``variance_components`` assumes, and that pairs are measured in turn.
 
-    Source: that of ``split``.
+    Source: that of ``variance_components``.
     """
     rows = []
     for cell, group in cells(trials).items():
@@ -318,10 +318,14 @@ def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
             if metric not in group:
                 continue
             known = group[group["pair"].notna() & group[metric].notna()]
-            found = split({str(pair): of[metric].tolist() for pair, of in known.groupby("pair")})
+            found = variance_components(
+                {str(pair): of[metric].tolist() for pair, of in known.groupby("pair")}
+            )
             if found is None or not found.mean:
                 continue
-            more = found.more(0.0, 1.0) if found.interval.low is not None else NextSample.PAIRS
+            more = (
+                found.next_sample(0.0, 1.0) if found.interval.low is not None else NextSample.PAIRS
+            )
             rows.append(
                 {"cell": cell, "metric": metric, "pairs": found.pairs, "trials": found.trials,
                  "between_percent": 100 * found.between / abs(found.mean),
@@ -333,16 +337,16 @@ def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _additions(found: Split, trials: pd.DataFrame) -> dict[str, object]:
+def _additions(found: VarianceComponents, trials: pd.DataFrame) -> dict[str, object]:
     """Return the benefit and cost of one more pair, and of one more trial on each."""
     one_s = _median_of(trials, "wall_s")
     hour = _median_of(trials, "price_per_hour") / found.pairs
     pair_s, trials_s = found.trials * one_s, found.pairs * one_s
     return {
-        "pair_narrows_percent": 100 * found.narrower(pairs=1),
+        "pair_narrows_percent": 100 * found.interval_reduction(pairs=1),
         "pair_s": pair_s,
         "pair_cost": (2 * found.pairs + 1) * pair_s / 3600 * hour,
-        "trials_narrow_percent": 100 * found.narrower(trials=1),
+        "trials_narrow_percent": 100 * found.interval_reduction(trials=1),
         "trials_s": trials_s,
         "trials_cost": found.pairs * trials_s / 3600 * hour,
         "currency": next(iter(trials["currency"].dropna()), None) if "currency" in trials else None,

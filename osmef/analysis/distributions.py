@@ -13,7 +13,7 @@ _PRECISION = 1e-15
 _MOST_TERMS = 100_000
 
 
-def normal_below(x: float) -> float:
+def normal_cdf(x: float) -> float:
     """Return the probability that a standard normal variable is at most x."""
     return math.erfc(-x / math.sqrt(2)) / 2
 
@@ -23,41 +23,41 @@ def normal_quantile(share: float) -> float:
     return _NORMAL.inv_cdf(share)
 
 
-def binomial_at_most(k: int, n: int, share: float) -> float:
+def binomial_cdf(k: int, n: int, share: float) -> float:
     """Return the probability of at most k successes of n, each with a probability in (0, 1)."""
     if k < 0 or k >= n:
         return float(k >= 0)
     if k == 0:
         return (1 - share) ** n
-    return beta_below(1 - share, n - k, k + 1)
+    return beta_cdf(1 - share, n - k, k + 1)
 
 
-def binomial_more(k: int, n: int, share: float) -> float:
+def binomial_sf(k: int, n: int, share: float) -> float:
     """Return the probability of more than k successes of n, exact also where it is small."""
     if k < 0 or k >= n:
         return float(k < 0)
     if k == n - 1:
         return share**n
-    return beta_below(share, k + 1, n - k)
+    return beta_cdf(share, k + 1, n - k)
 
 
-def student_below(t: float, freedom: float) -> float:
+def student_cdf(t: float, freedom: float) -> float:
     """Return the probability that a variable of Student's t is at most t; freedom is above 0."""
     if abs(t) < 1:  # what lies near the middle would be lost to rounding
-        return 0.5 + math.copysign(beta_below(t * t / (freedom + t * t), 0.5, freedom / 2), t) / 2
-    tail = beta_below(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
+        return 0.5 + math.copysign(beta_cdf(t * t / (freedom + t * t), 0.5, freedom / 2), t) / 2
+    tail = beta_cdf(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
     return 1 - tail if t > 0 else tail
 
 
 def student_quantile(share: float, freedom: float) -> float:
     """Return the t that a variable of Student's t is at most with a probability in (0, 1)."""
     reach = 2.0
-    while student_below(-reach, freedom) > min(share, 1 - share):
+    while student_cdf(-reach, freedom) > min(share, 1 - share):
         reach *= 2
-    return root(lambda t: student_below(t, freedom) - share, -reach, reach)
+    return root(lambda t: student_cdf(t, freedom) - share, -reach, reach)
 
 
-def beta_below(x: float, a: float, b: float) -> float:
+def beta_cdf(x: float, a: float, b: float) -> float:
     """Return the regularised incomplete beta function I_x(a, b) for a, b > 0 and 0 <= x <= 1.
 
     Source: DLMF (https://dlmf.nist.gov/8.17), 8.17.22, its continued fraction, evaluated as in
@@ -66,7 +66,7 @@ def beta_below(x: float, a: float, b: float) -> float:
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):
-        return 1 - beta_below(1 - x, b, a)
+        return 1 - beta_cdf(1 - x, b, a)
     front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) - math.log(a)
     front += a * math.log(x) + b * math.log1p(-x)
     up, down = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
@@ -85,8 +85,8 @@ def beta_below(x: float, a: float, b: float) -> float:
 
 @lru_cache(maxsize=4096)
 def beta_quantile(share: float, a: float, b: float) -> float:
-    """Return the x at which ``beta_below`` is a share in (0, 1)."""
-    return root(lambda x: beta_below(x, a, b) - share, 0.0, 1.0)
+    """Return the x at which ``beta_cdf`` is a share in (0, 1)."""
+    return root(lambda x: beta_cdf(x, a, b) - share, 0.0, 1.0)
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from osmef.analysis.distributions import binomial_at_most, normal_below, normal_quantile, root
+from osmef.analysis.distributions import binomial_cdf, normal_cdf, normal_quantile, root
 from osmef.analysis.null_distributions import Array, chi_squared_quantiles, shift_rank
 from osmef.analysis.quantiles import ConfidenceInterval, finite, interval_ranks, quantile_interval
 
@@ -184,7 +184,7 @@ def _log_distances(values: Sequence[float], confidence: float) -> tuple[float, f
 @lru_cache(maxsize=1024)
 def _inwards(count: int, rank: int, confidence: float) -> float:
     """Return the fraction from a rank to the next at which the coverage is the confidence."""
-    wide, narrow = (1 - 2 * binomial_at_most(r - 1, count, 0.5) for r in (rank, rank + 1))
+    wide, narrow = (1 - 2 * binomial_cdf(r - 1, count, 0.5) for r in (rank, rank + 1))
     if 2 * rank >= count or wide <= confidence:
         return 0.0
     part = (wide - confidence) / (wide - narrow)
@@ -206,7 +206,7 @@ def _non_centrality(t: float, freedom: int, confidence: float) -> tuple[float, f
 
     def solve(share: float) -> float:
         def off(centre: float) -> float:
-            return statistics.fmean(map(normal_below, (t * s - centre).tolist())) - share
+            return statistics.fmean(map(normal_cdf, (t * s - centre).tolist())) - share
 
         low, high = t - reach, t + reach
         while off(low) < 0:  # falls as the centre grows

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from osmef.analysis.distributions import (
-    binomial_at_most,
-    normal_below,
+    binomial_cdf,
+    normal_cdf,
     normal_quantile,
-    student_below,
+    student_cdf,
 )
 from osmef.analysis.effects import cliffs_delta, hedges_g
 from osmef.analysis.null_distributions import EXACT_UP_TO, doubled_ranks, rank_sums
@@ -27,7 +27,7 @@ from osmef.analysis.trends import common_autocorrelation
 
 
 @dataclass(frozen=True)
-class PairTest:
+class TwoSampleTest:
     """A two-tailed test of two samples.
 
     ``statistic`` is t or U, ``p`` the probability of one at least as far off if there is no
@@ -44,7 +44,7 @@ class PairTest:
     reason: str | None = None
 
 
-def welch(a: Sequence[float], b: Sequence[float]) -> PairTest:
+def welch(a: Sequence[float], b: Sequence[float]) -> TwoSampleTest:
     """Return Welch's t-test of the means of two samples with unequal variances, two-tailed.
 
     ``a`` and ``b`` are observations in one unit, at least 2 each. Assumed is that they are
@@ -57,20 +57,20 @@ def welch(a: Sequence[float], b: Sequence[float]) -> PairTest:
     """
     first, second = finite(a), finite(b)
     if min(len(first), len(second)) < 2:
-        return PairTest(None, None, "welch", reason="each sample needs 2 values")
+        return TwoSampleTest(None, None, "welch", reason="each sample needs 2 values")
     parts = [statistics.variance(one) / len(one) for one in (first, second)]
     error = sum(parts)
     if error == 0:
-        return PairTest(None, None, "welch", reason="neither sample has any spread")
+        return TwoSampleTest(None, None, "welch", reason="neither sample has any spread")
     t = (statistics.fmean(first) - statistics.fmean(second)) / math.sqrt(error)
     shares = [part / error for part in parts]  # squares of tiny variances would vanish
     freedom = 1 / sum(
         share**2 / (len(one) - 1) for share, one in zip(shares, (first, second), strict=True)
     )
-    return PairTest(t, 2 * student_below(-abs(t), freedom), "welch", freedom)
+    return TwoSampleTest(t, 2 * student_cdf(-abs(t), freedom), "welch", freedom)
 
 
-def mann_whitney(a: Sequence[float], b: Sequence[float]) -> PairTest:
+def mann_whitney(a: Sequence[float], b: Sequence[float]) -> TwoSampleTest:
     """Return the Mann-Whitney (Wilcoxon rank sum) test of two samples, two-tailed.
 
     ``a`` and ``b`` are observations in one unit, at least 1 each. Assumed is that they are
@@ -86,15 +86,15 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> PairTest:
     first, second = finite(a), finite(b)
     n_a, n_b = len(first), len(second)
     if not n_a or not n_b:
-        return PairTest(None, None, "mann-whitney", reason="each sample needs a value")
+        return TwoSampleTest(None, None, "mann-whitney", reason="each sample needs a value")
     ranks = doubled_ranks([*first, *second])
     total = int(ranks[:n_a].sum())
     u = (total - n_a * (n_a + 1)) / 2
     if n_a * n_b <= EXACT_UP_TO:
         sums = rank_sums(tuple(sorted(ranks.tolist())), n_a)
         p = min(1.0, 2 * min(sums.at_most(total), sums.at_least(total)))
-        return PairTest(u, p, "mann-whitney, exact")
-    return PairTest(u, _approximate(u, n_a, n_b, ranks), "mann-whitney, normal approximation")
+        return TwoSampleTest(u, p, "mann-whitney, exact")
+    return TwoSampleTest(u, _approximate(u, n_a, n_b, ranks), "mann-whitney, normal approximation")
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -164,7 +164,7 @@ def _approximate(u: float, n_a: int, n_b: int, ranks: np.ndarray) -> float:
     sigma = math.sqrt(max(0.0, n_a * n_b / 12 * (n + 1 - ties)))
     if sigma == 0:
         return 1.0  # all values are the same
-    return min(1.0, 2 * normal_below(-max(0.0, abs(u - n_a * n_b / 2) - 0.5) / sigma))
+    return min(1.0, 2 * normal_cdf(-max(0.0, abs(u - n_a * n_b / 2) - 0.5) / sigma))
 
 
 Array = npt.NDArray[np.float64]
@@ -314,7 +314,7 @@ def _signed_p(apart: Array) -> float:
     total = int(ranks[known > 0].sum())
     if known.size > EXACT_BLOCKS:
         off = max(0.0, abs(total - float(ranks.sum()) / 2) - 1)
-        return min(1.0, 2 * normal_below(-off / math.sqrt(float((ranks**2).sum()) / 4)))
+        return min(1.0, 2 * normal_cdf(-off / math.sqrt(float((ranks**2).sum()) / 4)))
     chances = _sums(tuple(sorted(ranks.tolist())))
     tails = float(chances[: total + 1].sum()), float(chances[total:].sum())
     return min(1.0, 2 * min(tails))
@@ -444,7 +444,7 @@ def _ranked(a: list[float], b: list[float]) -> float:
     sigma = math.sqrt(n * m / (n + m) * float(ranks.var(ddof=1)))
     if sigma == 0:
         return 1.0
-    return normal_below((total + 1 - n * float(ranks.mean())) / sigma)
+    return normal_cdf((total + 1 - n * float(ranks.mean())) / sigma)
 
 
 def _welch(a: list[float], b: list[float], rho: float, *, few: bool, trimmed: float = 0.0) -> float:
@@ -461,7 +461,7 @@ def _welch(a: list[float], b: list[float], rho: float, *, few: bool, trimmed: fl
     freedom = 1 / sum(share**2 / (n - 1) for share, n in zip(shares, (n_b, n_a), strict=True))
     if few and apart < 0:
         freedom = min(n_a, n_b) - 1.0
-    return student_below(apart / math.sqrt(error), freedom)
+    return student_cdf(apart / math.sqrt(error), freedom)
 
 
 def _mean(values: list[float], trimmed: float) -> tuple[float, float, int]:
@@ -480,7 +480,7 @@ def _signs(a: list[float], b: list[float]) -> float:
         below, n = sum(x < statistics.median(a) for x in b), len(b)
     else:
         below, n = sum(x > statistics.median(b) for x in a), len(a)
-    return binomial_at_most(n - below, n, 0.5)
+    return binomial_cdf(n - below, n, 0.5)
 
 
 def hommel(p_values: Sequence[float | None]) -> list[float | None]:

@@ -59,7 +59,7 @@ def comparable(trials: pd.DataFrame) -> tuple[pd.DataFrame, list[Measure]]:
     return trials.assign(**{CPU_PER_GB.name: per_gb}), [*found, CPU_PER_GB]
 
 
-def layer_costs(
+def layer_overheads(
     trials: pd.DataFrame,
     metrics: Sequence[str],
     reference: str = REFERENCE,

@@ -26,7 +26,7 @@ _PRECISION = 1e-15
 _MOST_TERMS = 100_000
 
 
-def chi_squared_above(x: float, freedom: float) -> float:
+def chi_squared_sf(x: float, freedom: float) -> float:
     """Return the probability that a variable of chi squared is above x >= 0."""
     return max(0.0, 1 - float(_gamma_below(freedom / 2, np.array([x / 2]))[0]))
 

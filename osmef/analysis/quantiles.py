@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from osmef.analysis.distributions import binomial_at_most, binomial_more
+from osmef.analysis.distributions import binomial_cdf, binomial_sf
 
 if TYPE_CHECKING:
     import numpy as np  # NumPy is slow to load
@@ -63,7 +63,7 @@ def quantile_interval(
             None, None, None, f"n = {n}; {100 * confidence:g} % needs n >= {needed}"
         )
     low, high = ranks
-    missed = binomial_at_most(low - 1, n, quantile) + binomial_more(high - 1, n, quantile)
+    missed = binomial_cdf(low - 1, n, quantile) + binomial_sf(high - 1, n, quantile)
     return ConfidenceInterval(ordered[low - 1], ordered[high - 1], 1 - missed)
 
 
@@ -87,8 +87,8 @@ def interval_ranks(
     above, below = quantile**n, (1 - quantile) ** n
     left = missing - above if above > missing / 2 else max(missing / 2, below)
     right = missing - below if below > missing / 2 else max(missing / 2, above)
-    low = bisect_right(range(n), left * _ROUNDING, key=lambda k: binomial_at_most(k, n, quantile))
-    high = bisect_left(range(n), -right * _ROUNDING, key=lambda k: -binomial_more(k, n, quantile))
+    low = bisect_right(range(n), left * _ROUNDING, key=lambda k: binomial_cdf(k, n, quantile))
+    high = bisect_left(range(n), -right * _ROUNDING, key=lambda k: -binomial_sf(k, n, quantile))
     return low, high + 1
 
 

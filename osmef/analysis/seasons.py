@@ -19,7 +19,7 @@ import pandas as pd
 
 from osmef.analysis.change_points import SHORTEST, all_change_points, all_spread_changes
 from osmef.analysis.describe import describe
-from osmef.analysis.distributions import normal_below, normal_quantile
+from osmef.analysis.distributions import normal_cdf, normal_quantile
 from osmef.analysis.hypothesis_tests import holm, pairwise
 from osmef.analysis.null_distributions import EXACT_UP_TO, doubled_ranks, rank_sums
 from osmef.analysis.quantiles import ConfidenceInterval, finite
@@ -127,7 +127,7 @@ def _approximate(
     if variance == 0:
         return 1.0  # all values of each stratum are the same
     off = max(0.0, abs(total - mean) - 1)  # half a rank, doubled, for continuity
-    return min(1.0, 2 * normal_below(-off / math.sqrt(variance)))
+    return min(1.0, 2 * normal_cdf(-off / math.sqrt(variance)))
 
 
 KEY = ["platform", "cell", "metric"]
@@ -348,7 +348,7 @@ def _contrast(strata: _Strata) -> dict[str, object]:
     }
 
 
-def level(rows: pd.DataFrame) -> pd.Series:
+def seasonally_adjusted(rows: pd.DataFrame) -> pd.Series:
     """Return the values of one of ``KEY``, adjusted for the seasonal effect of their windows.
 
     Usual for a window is the median of how far its values are from the mean of the week around
@@ -386,14 +386,15 @@ def course_table(sessions: pd.DataFrame) -> pd.DataFrame:
     session to the last, in the metric's unit, and drift_p (``trends.drift``; NaN for fewer than 3
     sessions, or without their times); memory, the autocorrelation from one session to the next,
     with memory_bound (``autocorrelation``; lags are counted in existing sessions, so gaps make it
-    too small); changes, how many there are (``with_stretches``). All of them are of ``level``: the
-    usual value of a window is subtracted. Also memory_p, of Ljung and Box, and drift_p_holm and
-    memory_p_holm, corrected over the whole table together. Fewer than 10 sessions can't show a
-    change: changes is <NA> then.
+    too small); changes, how many there are (``with_stretches``). All of them are of
+    ``seasonally_adjusted``: the usual value of a window is subtracted. Also memory_p, of Ljung and
+    Box, and drift_p_holm and memory_p_holm, corrected over the whole table together. Fewer than 10
+    sessions can't show a change: changes is <NA> then.
 
     Assumed is what these functions assume, and that windows differ by the same amount all the time.
 
-    Source: those of ``trends.drift``, ``autocorrelation``, ``with_stretches`` and ``level``.
+    Source: those of ``trends.drift``, ``autocorrelation``, ``with_stretches`` and
+    ``seasonally_adjusted``.
     """
     rows = [
         {**dict(zip(KEY, key, strict=True)), **_course(of)}
@@ -414,7 +415,7 @@ _TESTS = ("drift_p", "memory_p")
 
 
 def _course(rows: pd.DataFrame) -> dict[str, object]:
-    values = level(rows).tolist()
+    values = seasonally_adjusted(rows).tolist()
     found: dict[str, object] = {"sessions": len(values)}
     seconds = _seconds(rows)
     if len(values) >= 3 and seconds is not None and len(set(seconds)) == len(seconds):
@@ -442,8 +443,8 @@ def change_table(sessions: pd.DataFrame) -> pd.DataFrame:
 
     Columns: ``KEY``; last, the last session of the old level, and first, the first of the new one,
     with last_began and first_began: where sessions are missing between them, it is unknown when in
-    that time it was; before and after, the medians of ``level`` between the changes, in the
-    metric's unit; difference_percent of before. Assumed is what ``with_stretches`` assumes.
+    that time it was; before and after, the medians of ``seasonally_adjusted`` between the changes,
+    in the metric's unit; difference_percent of before. Assumed is what ``with_stretches`` assumes.
 
     Source: that of ``with_stretches``.
     """
@@ -460,23 +461,23 @@ def spread_table(sessions: pd.DataFrame) -> pd.DataFrame:
     """Return each change of spread: the sessions before and after it, and both spreads.
 
     Columns: ``KEY``, last, first, last_began and first_began are those of ``change_table``; before
-    and after, the median distance of a session from the median of its ``level`` between the
-    changes, in percent of that. Found at 5 % over the whole table (``all_spread_changes``).
-    Assumed is what that and ``with_stretches`` assume.
+    and after, the median distance of a session from the median of its ``seasonally_adjusted``
+    between the changes, in percent of that. Found at 5 % over the whole table
+    (``all_spread_changes``). Assumed is what that and ``with_stretches`` assume.
 
     Source: that of ``change_points.spread_changes``.
     """
     names = ["last", "first", "last_began", "first_began", "before", "after"]
     groups = dict(iter(with_stretches(sessions).groupby(KEY)))
-    cuts = [[begin for begin, _, _ in levels(of)][1:] for of in groups.values()]
-    series = [level(of).tolist() for of in groups.values()]
+    cuts = [[begin for begin, _, _ in level_segments(of)][1:] for of in groups.values()]
+    series = [seasonally_adjusted(of).tolist() for of in groups.values()]
     rows = []
     for (key, of), changes in zip(groups.items(), all_spread_changes(series, cuts), strict=True):
         far = pd.Series(
             [
                 100 * abs(value - middle) / abs(middle) if middle else math.nan
-                for begin, end, middle in levels(of)
-                for value in level(of).iloc[begin:end]
+                for begin, end, middle in level_segments(of)
+                for value in seasonally_adjusted(of).iloc[begin:end]
             ]
         )
         ends = itertools.pairwise([0, *changes, len(of)])
@@ -491,14 +492,15 @@ def with_stretches(sessions: pd.DataFrame) -> pd.DataFrame:
     """Return the sessions with a column ``stretch``: the number of changes of level before each.
 
     An existing such column is kept. Found at 5 % over the whole table
-    (``change_points.all_change_points``, of ``level``). What is assumed is what these assume.
+    (``change_points.all_change_points``, of ``seasonally_adjusted``). What is assumed is what these
+    assume.
 
-    Source: those of ``change_points.change_points`` and ``level``.
+    Source: those of ``change_points.change_points`` and ``seasonally_adjusted``.
     """
     if "stretch" in sessions:
         return sessions
     groups = [of for _key, of in sessions.groupby(KEY)]
-    found = all_change_points([level(of).tolist() for of in groups])
+    found = all_change_points([seasonally_adjusted(of).tolist() for of in groups])
     stretch = pd.Series(0, index=sessions.index, dtype="int64")
     for of, cuts in zip(groups, found, strict=True):
         for cut in cuts:
@@ -506,14 +508,14 @@ def with_stretches(sessions: pd.DataFrame) -> pd.DataFrame:
     return described_like(sessions.assign(stretch=stretch), sessions)
 
 
-def levels(rows: pd.DataFrame) -> list[tuple[int, int, float]]:
+def level_segments(rows: pd.DataFrame) -> list[tuple[int, int, float]]:
     """Return the levels of one of ``KEY``: first row, the row after the last one, the median.
 
     ``rows`` are of ``with_stretches``. Assumed is what that assumes.
 
     Source: that of ``with_stretches``.
     """
-    values, stretch = level(rows), with_stretches(rows)["stretch"].to_numpy()
+    values, stretch = seasonally_adjusted(rows), with_stretches(rows)["stretch"].to_numpy()
     cuts = [0, *(np.flatnonzero(np.diff(stretch)) + 1).tolist(), len(values)]
     return [
         (begin, end, float(values.iloc[begin:end].median()))
@@ -522,7 +524,7 @@ def levels(rows: pd.DataFrame) -> list[tuple[int, int, float]]:
 
 
 def _changes(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
-    found = levels(rows)
+    found = level_segments(rows)
     for (_, cut, before), (_, _, after) in itertools.pairwise(found):
         yield {
             **_between(rows, cut),

@@ -129,7 +129,7 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class Filled:
+class Refill:
     """Refill of a bucket during a rest: its length in seconds, and the payload bytes."""
 
     rest_s: float
@@ -196,7 +196,7 @@ def has_settled(lengths_s: Sequence[float], sizes: Sequence[int], sustained_bps:
     return _settled(lengths_s, sizes, sustained_bps) is not None
 
 
-def find_filling(
+def find_refill(
     lengths_s: Sequence[float], sizes: Sequence[int], sustained: Estimate
 ) -> Estimate | None:
     """Return the bytes above the sustained rate after a rest, None if that rate was not reached.
@@ -223,7 +223,7 @@ def _settled(lengths_s: Sequence[float], sizes: Sequence[int], sustained_bps: fl
     return None
 
 
-def filling_rate(filled: Sequence[Filled], size_bytes: float) -> Estimate | None:
+def refill_rate(filled: Sequence[Refill], size_bytes: float) -> Estimate | None:
     """Return the refill rate of a bucket, in bits per second, None where it is unknown.
 
     ``filled`` is what it gave after each rest. It was empty before, so the line through what it

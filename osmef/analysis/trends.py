@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from osmef.analysis.distributions import normal_below, normal_quantile
-from osmef.analysis.null_distributions import chi_squared_above, doubled_ranks, exact_p, s_variance
+from osmef.analysis.distributions import normal_cdf, normal_quantile
+from osmef.analysis.null_distributions import chi_squared_sf, doubled_ranks, exact_p, s_variance
 from osmef.analysis.quantiles import ConfidenceInterval, finite
 
 Array = npt.NDArray[np.float64]
@@ -85,7 +85,7 @@ def autocorrelation(values: Sequence[float], lags: int = 1) -> Autocorrelation |
     power = float(centred @ centred)
     found = [float(centred[lag:] @ centred[:-lag]) / power for lag in range(1, lags + 1)]
     squares = sum(one**2 / (series.size - lag) for lag, one in enumerate(found, 1))
-    p = chi_squared_above(series.size * (series.size + 2) * squares, lags)
+    p = chi_squared_sf(series.size * (series.size + 2) * squares, lags)
     return Autocorrelation(np.asarray(found), 1.96 / math.sqrt(series.size), p)
 
 
@@ -117,7 +117,7 @@ def common_autocorrelation(series: Sequence[Sequence[float]]) -> CommonAutocorre
     coefficient = (found - expected) / count
     if count >= _MANY:
         spread = math.sqrt(sum(_order_variance(of) for of in scores))
-        return CommonAutocorrelation(coefficient, 2 * normal_below(-abs(found - expected) / spread))
+        return CommonAutocorrelation(coefficient, 2 * normal_cdf(-abs(found - expected) / spread))
     chance, others = np.random.default_rng(_SEED), np.zeros(_ORDERS)
     for of in scores:
         orders = chance.permuted(np.tile(of, (_ORDERS, 1)), axis=1)
@@ -170,7 +170,7 @@ def drift(
     if not tied and series.size <= _COUNTED_OUT:
         return Drift(slope, interval, tau, exact_p(s, [series.size]))
     spread = math.sqrt(s_variance(at, series))
-    return Drift(slope, interval, tau, 2 * normal_below(-abs(s) / spread))
+    return Drift(slope, interval, tau, 2 * normal_cdf(-abs(s) / spread))
 
 
 def _slope_interval(series: Array, slopes: Array, confidence: float) -> ConfidenceInterval:
@@ -289,4 +289,4 @@ def _of_cell(values: Sequence[float], before: Sequence[float]) -> _CellTrend | N
 
 def _normal_p(total: int, cells: Sequence[_CellTrend]) -> float:
     spread = math.sqrt(sum(one.variance for one in cells))
-    return min(1.0, 2 * normal_below(-max(0, abs(total) - 1) / spread))
+    return min(1.0, 2 * normal_cdf(-max(0, abs(total) - 1) / spread))

@@ -119,7 +119,7 @@ class VmPool:
         self._lock = threading.Lock()
 
     @property
-    def pairs(self) -> list[PooledVms]:
+    def all_vms(self) -> list[PooledVms]:
         """All pairs, also those without VMs at present."""
         with self._lock:
             return list(self._pairs.values())
@@ -194,7 +194,7 @@ class VmPool:
     def close(self) -> list[OsmefError]:
         """Destroy all VMs, and return the errors. No session may run."""
         errors = []
-        for pair in self.pairs:
+        for pair in self.all_vms:
             try:
                 self.release(pair)
             except OsmefError as error:
@@ -233,7 +233,7 @@ class PoolPolicy:
 
     @property
     def _pairs(self) -> list[PooledVms]:
-        return self._vm_pool.pairs if self._vm_pool else []
+        return self._vm_pool.all_vms if self._vm_pool else []
 
     @property
     def _pairs_with_vms(self) -> list[PooledVms]:
@@ -256,7 +256,7 @@ class PoolPolicy:
         studies = {platform: self._plan.parts[platform].study for platform in found}
         return {one: closes + _longest_s(studies[one]) for one, closes in found.items()}
 
-    def until(self, session: SessionRow) -> float | None:
+    def kept_until(self, session: SessionRow) -> float | None:
         """Return until when the VMs of a session are kept; None where it creates its own."""
         platform = self._platforms[session.platform]
         if self._vm_pool is None or not self._plan.parts[platform].kept:
@@ -283,7 +283,7 @@ class PoolPolicy:
                 "note", f"{directory.id}: VMs that were kept no longer exist, nor do their keys"
             )
 
-    def count(self, now: datetime) -> None:
+    def charge_idle(self, now: datetime) -> None:
         """Charge the cost of idle VMs to their last session."""
         with self._idle(self._pairs, ()) as pairs:
             for pair in pairs:
@@ -315,7 +315,7 @@ class PoolPolicy:
     ) -> None:
         """Release idle VMs that no further session needs, or that exceed the budget."""
         self._log_events()
-        self.count(now)
+        self.charge_idle(now)
         ready = [
             pair for pair in self._pairs_with_vms if self._again_at.get(pair.platform, now) <= now
         ]

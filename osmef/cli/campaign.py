@@ -218,7 +218,7 @@ def _print_weeks(found: Preview) -> None:
             for window in found.campaign.windows
         ),
         column("sessions", [str(one.sessions) for one in weeks], right=True),
-        column("time", [format_duration(one.s) for one in weeks], right=True),
+        column("time", [format_duration(one.seconds) for one in weeks], right=True),
     ]
     out.print()
     out.print(table(columns, out.width))

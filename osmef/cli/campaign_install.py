@@ -18,10 +18,10 @@ from osmef.campaigns.conductor.service import (
     ConductorService,
     cron_line,
     environment,
+    remove_crontab_line,
     service,
     timer,
     unit_of,
-    without,
 )
 from osmef.campaigns.schedule.calendar import slots
 from osmef.campaigns.schedule.load import read_campaign
@@ -105,7 +105,7 @@ def uninstall(
     with reporting():
         if cron:
             old = _crontab()
-            new = without(old, name)
+            new = remove_crontab_line(old, name)
             if new == old:
                 raise InputError(f"crontab has no campaign {name!r}", where="NAME")
             _write_crontab(new)
@@ -155,7 +155,7 @@ def _add_to_crontab(job: ConductorService) -> None:
     secret = _cron_environment(job.name)
     with storage("make a directory", secret.parent):
         secret.parent.mkdir(parents=True, exist_ok=True)
-    old = without(_crontab(), job.name)
+    old = remove_crontab_line(_crontab(), job.name)
     _write_environment(secret, job)
     _write_crontab(f"{old}{cron_line(job, secret)}\n")
     out.print(f"cron looks every five minutes; log: {job.log}; what the clouds need: {secret}")

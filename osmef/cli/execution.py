@@ -98,7 +98,7 @@ def measure(  # noqa: PLR0913
     with stopping() as stop:
         try:
             with progress_for(err, verbose, as_json) as observer:
-                summary = Run(plan, directory, observer, stop, again=again).execute()
+                summary = Run(plan, directory, observer, stop, retries_failed=again).execute()
         except OsmefError as error:
             words = "osmef resume --again failed" if again else "osmef resume"
             resume = f"{words} {directory.path} goes on with the run"

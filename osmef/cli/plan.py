@@ -22,7 +22,7 @@ from osmef.cli.console import (
 from osmef.cli.progress import length_of
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of, has_price_list
-from osmef.engine.placement import without_effect
+from osmef.engine.placement import sequential_reason
 from osmef.engine.plan import (
     Plan,
     PlannedCell,
@@ -131,7 +131,9 @@ def _traffic(plan: Plan) -> str:
     """Describe the largest payload; empty where only time bounds it."""
     if plan.most_bytes is not None:
         return f"at most {format_size(plan.most_bytes)} of payload"
-    if plan.usual_s is None and any(t.cell.cell.scenario.workload.is_for_once for t in plan.trials):
+    if plan.usual_s is None and any(
+        t.cell.cell.scenario.workload.changes_next_trial for t in plan.trials
+    ):
         return "as much as goes through in that time; `bytes` or `cost` bounds it"
     return ""
 
@@ -139,7 +141,7 @@ def _traffic(plan: Plan) -> str:
 def _of_plan(plan: Plan) -> list[str]:
     """Return the notes on what has no effect, and on a deadline that is too short."""
     late = beyond_deadline(plan.trials, plan.study.scenario.deadline)
-    return [note for note in (without_effect(plan), late) if note]
+    return [note for note in (sequential_reason(plan), late) if note]
 
 
 def _count(plan: Plan) -> str:

@@ -37,14 +37,14 @@ ControllerIsDead = Annotated[
 ]
 
 
-class Again(StrEnum):
+class RemeasuredTrials(StrEnum):
     """Which trials that have ended are measured again."""
 
     FAILED = "failed"
 
 
 AgainOption = Annotated[
-    Again | None,
+    RemeasuredTrials | None,
     typer.Option(
         "--again",
         help="Measure trials again that have failed, too. Their old records stay in trials.jsonl;"
@@ -83,7 +83,7 @@ def resume_command(  # noqa: PLR0913, PLR0917 - its options
             verbose=verbose,
             as_json=as_json,
             figures=figures,
-            again=again is Again.FAILED,
+            again=again is RemeasuredTrials.FAILED,
         )
 
 

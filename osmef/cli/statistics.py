@@ -137,7 +137,7 @@ def _analysed(
     measures = {one.name: one for one in (chosen(trials, name) for name in metric or (None,))}
     names = list(measures)
     found = (
-        diagnostics.pairs(trials, names)
+        diagnostics.pairwise_comparisons(trials, names)
         if of_pairs
         else diagnostics.data_quality(trials, names, error / 100)
     )
@@ -147,7 +147,7 @@ def _analysed(
         _rows(found),
         found.attrs.get("friedman_p", {}),
         [] if of_pairs else _rows(diagnostics.warm_ups(data.intervals)),
-        [] if of_pairs else _rows(diagnostics.nested_pairs(trials, names)),
+        [] if of_pairs else _rows(diagnostics.variance_table(trials, names)),
         busy_cells(diagnostics.cells(trials)),
         measures,
     )

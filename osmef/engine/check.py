@@ -111,7 +111,7 @@ def warnings_of(study: Study) -> list[str]:
     return sorted({text for cell in cells for text in (*sites.warnings(cell), *_of_work(cell))})
 
 
-def warnings_there(
+def warnings_from_facts(
     cells: Iterable[PlannedCell], facts: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
     """Return the warnings that follow from the facts of endpoints, by name."""
@@ -120,11 +120,11 @@ def warnings_there(
         for planned in cells
         for role, end in _ends(planned)
         for whose, settings in _workloads(planned.cell)
-        for text in settings.warnings_at(role, facts.get(end.name, {}))
+        for text in settings.warnings_from_facts(role, facts.get(end.name, {}))
     )
 
 
-def warnings_about(
+def warnings_from_metrics(
     cells: Iterable[PlannedCell], trials: Mapping[str, Sequence[Trial]]
 ) -> list[str]:
     """Return what the numbers of the trials of each cell say against each other, each once."""
@@ -133,7 +133,7 @@ def warnings_about(
         for planned in cells
         for trial in trials.get(planned.cell.key, ())
         if trial.status is Status.OK
-        for text in planned.cell.scenario.workload.warnings_about(trial.metrics)
+        for text in planned.cell.scenario.workload.warnings_from_metrics(trial.metrics)
     )
     return list(dict.fromkeys(reported))
 

@@ -57,16 +57,16 @@ class RunPrices:
         region = settings.priced_region(request.zone)
         return f"{settings.kind} {name}" + (f" in {region}" if region else "")
 
-    def tag(self, request: EndpointRequest, flavor: str | None) -> HourlyPrice | None:
+    def expected_price(self, request: EndpointRequest, flavor: str | None) -> HourlyPrice | None:
         """Return the price of a VM of this flavor; None where it is unknown."""
-        return self.most(request, flavor) if self._clouds[request.site].on_demand else None
+        return self.max_price(request, flavor) if self._clouds[request.site].on_demand else None
 
-    def most(self, request: EndpointRequest, flavor: str | None) -> HourlyPrice | None:
+    def max_price(self, request: EndpointRequest, flavor: str | None) -> HourlyPrice | None:
         """Return the highest price of a VM of this flavor: spare capacity costs less."""
         price = self.list_price(request, flavor)
         return hourly(price) if price else None
 
-    def fetching(self, request: EndpointRequest) -> tuple[str, str | None, str] | None:
+    def price_query(self, request: EndpointRequest) -> tuple[str, str | None, str] | None:
         """Return kind, region and flavor to query a price API for; None without an API."""
         settings, name = self._clouds[request.site], self.flavor(request)
         if name is None or not is_listed(settings.kind, name):
@@ -93,7 +93,7 @@ def hourly_of(
     None where it is unknown.
     """
     vms = [request for request in requests if request.kind is EndpointKind.VM]
-    return total(tags.most(request, flavors.get(request.name)) for request in vms)
+    return total(tags.max_price(request, flavors.get(request.name)) for request in vms)
 
 
 def total(prices: Iterable[Cost | None]) -> Cost | None:
@@ -162,7 +162,7 @@ def _fetching(tags: RunPrices, requests: Iterable[EndpointRequest]) -> Iterator[
     """Yield the commands that fetch missing prices, one for each region of a cloud."""
     flavors: dict[tuple[str, str | None], dict[str, None]] = {}
     for request in requests:
-        found = tags.fetching(request)
+        found = tags.price_query(request)
         if found is not None:
             flavors.setdefault(found[:2], {})[found[2]] = None
     for (kind, region), names in flavors.items():
@@ -247,8 +247,8 @@ def note_provision(
 ) -> None:
     """Record in the journal that VMs begin to cost: prices as far as known, and the latest end."""
     vms = [request for request in requests if request.kind is EndpointKind.VM]
-    prices = {request.name: tags.tag(request, None) for request in vms}
-    most = {request.name: tags.most(request, None) for request in vms}
+    prices = {request.name: tags.expected_price(request, None) for request in vms}
+    most = {request.name: tags.max_price(request, None) for request in vms}
     journal.note(Provisioning(prices, most, deadline))
 
 

@@ -30,7 +30,7 @@ _LONGEST_BURST_S = 3600.0
 bandwidth")."""
 
 
-def of_buckets(trials: Sequence[Trial]) -> list[str]:
+def bucket_findings(trials: Sequence[Trial]) -> list[str]:
     """Describe the found buckets with their intervals, and the trials without one."""
     found = [(trial, one) for trial in trials for one in trial.buckets]
     reported = [
@@ -81,7 +81,7 @@ def _carried(trial: Trial) -> int:
     return sum(one.received_bytes + one.sent_bytes for one in trial.carried)
 
 
-def of_carried(cells: Sequence[PlannedCell], trials: Sequence[Trial]) -> list[str]:
+def past_traffic_warnings(cells: Sequence[PlannedCell], trials: Sequence[Trial]) -> list[str]:
     """Warn where a metric depends on the previous traffic of endpoints."""
     leading = {planned.cell.key: _leading(planned) for planned in cells}
     series: dict[str, dict[tuple[str, int | None], list[tuple[float, float]]]] = {}
@@ -126,7 +126,9 @@ def _of_trend(measure: Measure, cells: Sequence[Sequence[tuple[float, float]]]) 
     )
 
 
-def of_limits(cells: Sequence[PlannedCell], endpoints: Mapping[str, EndpointInfo]) -> list[str]:
+def burst_warnings(
+    cells: Sequence[PlannedCell], endpoints: Mapping[str, EndpointInfo]
+) -> list[str]:
     """Warn where a short trial may have measured only a burst."""
     found: dict[str, dict[str, None]] = {}
     for planned in cells:
@@ -134,7 +136,7 @@ def of_limits(cells: Sequence[PlannedCell], endpoints: Mapping[str, EndpointInfo
         is_rate = any(one.component is Component.NETWORK for one in workload.measures)
         short = (
             workload.duration_s < _LONGEST_BURST_S
-            and not planned.cell.scenario.workload.is_for_once
+            and not planned.cell.scenario.workload.changes_next_trial
         )
         for end in planned.endpoints if is_rate and short else ():
             info = endpoints.get(end.name)
@@ -152,7 +154,7 @@ def of_limits(cells: Sequence[PlannedCell], endpoints: Mapping[str, EndpointInfo
 _MOST_SEARCHES = 12
 
 
-def of_searches(trials: Sequence[Trial]) -> list[str]:
+def search_findings(trials: Sequence[Trial]) -> list[str]:
     """Describe the results of searches: each of a few trials, of many one per ending."""
     found = [(trial, trial.search) for trial in trials if trial.search is not None]
     if len(found) <= _MOST_SEARCHES:
@@ -204,12 +206,12 @@ def layer_costs_of(cells: Sequence[CellInfo], directory: RunDirectory) -> list[L
     layers = list(dict.fromkeys(cell.values.get(_LAYER) for cell in cells if cell.n_ok))
     if len(layers) < 2 or _BARE not in layers:
         return []
-    from osmef.analysis.layers import comparable, layer_costs  # noqa: PLC0415 - pandas is slow
+    from osmef.analysis.layers import comparable, layer_overheads  # noqa: PLC0415 - pandas is slow
     from osmef.results.frame import load  # noqa: PLC0415
 
     trials, measures = comparable(load(directory.path))
     units = {one.name: one.unit for one in measures}
-    table = layer_costs(trials, list(units))
+    table = layer_overheads(trials, list(units))
     others = table.attrs["by"]
     shown = [name for name in others if table[name].nunique(dropna=False) > 1]
     found = [

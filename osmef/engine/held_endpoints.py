@@ -170,7 +170,7 @@ class HeldEndpoints:
         deadline = time.monotonic() + self.reach_s
         wait_for_ssh(end.login, deadline=deadline, check=self._check).close()
 
-    def some(self, names: Sequence[str]) -> ProvisionedEndpoints:
+    def select(self, names: Sequence[str]) -> ProvisionedEndpoints:
         """Return the endpoints of these names."""
         provisioned = self.provisioned
         return replace(

@@ -17,7 +17,7 @@ from osmef.engine.plan import PlannedCell
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, OsmefError, ReachError
 from osmef.kinds import LAYERS, WORKLOADS
-from osmef.layers.base import Counters, End, Layer, LayerEnd, Underlay, counters, facts_of
+from osmef.layers.base import Counters, Layer, LayerEnd, Underlay, UnderlayEnd, counters, facts_of
 from osmef.layers.host import DuplicateError, LayerHost, overlaps
 from osmef.layers.root import Root
 from osmef.layers.traces import Trace, TraceNames
@@ -62,7 +62,7 @@ class TrafficCounter:
             )
             return dict(zip(namespaces, found, strict=True))
 
-    def into(self, outcome: Outcome) -> Outcome:
+    def add_to(self, outcome: Outcome) -> Outcome:
         """Add the counted traffic to an outcome. Raises EndpointError, ReachError."""
         after = self._count()
         change = {space: now.since(self._before[space]) for space, now in after.items()}
@@ -262,7 +262,7 @@ class Layers:
         """Return the prefix of the roles of agents inside of a stack."""
         return f"{key.label} {list(self._raised).index(key)}"
 
-    def again(self, names: Iterable[str]) -> None:
+    def raise_again(self, names: Iterable[str]) -> None:
         """Raise the stacks again on endpoints that have recovered.
 
         Trials of a stack that can't be raised fail. Raises StorageError, Interrupted.
@@ -413,7 +413,7 @@ class Layers:
         self._verify(key)
 
     def _up(
-        self, layer: Layer[Any], key: StackKey, ends: Mapping[str, End]
+        self, layer: Layer[Any], key: StackKey, ends: Mapping[str, UnderlayEnd]
     ) -> tuple[Underlay, Mapping[str, LayerEnd]]:
         """Raise a layer; retry with other addresses where a host on the link has one of them.
 
@@ -452,8 +452,8 @@ class Layers:
         """Return the command prefix that enters the stack as the login's user."""
         if attached.space is None:
             return ()
-        enter = (*host.root.before, "ip", "netns", "exec", attached.space)
-        if not host.root.before:
+        enter = (*host.root.prefix, "ip", "netns", "exec", attached.space)
+        if not host.root.prefix:
             return enter
         user, group = (
             self._stations[host.name].session.word(["id", flag]) for flag in ("-u", "-g")
@@ -461,7 +461,7 @@ class Layers:
         ids = (f"--reuid={user}", f"--regid={group}", "--init-groups", "--reset-env", "--")
         return (*enter, "setpriv", *ids)
 
-    def _bare(self, key: StackKey, hosts: Mapping[str, LayerHost]) -> dict[str, End]:
+    def _bare(self, key: StackKey, hosts: Mapping[str, LayerHost]) -> dict[str, UnderlayEnd]:
         """Return the endpoints on the underlying network."""
         found = {}
         for name, host in hosts.items():
@@ -471,10 +471,10 @@ class Layers:
             own = {one.name: self._sites.listen_address(here, one, *path) for one in others}
             peers = {one.name: self._sites.data_address(one, here, *path) for one in others}
             mtu = min(host.way_to(None, address)[1] for address in peers.values())
-            found[name] = End(host, own, peers, mtu)
+            found[name] = UnderlayEnd(host, own, peers, mtu)
         return found
 
-    def _underlay(self, key: StackKey, ends: Mapping[str, End]) -> Underlay:
+    def _underlay(self, key: StackKey, ends: Mapping[str, UnderlayEnd]) -> Underlay:
         """Return the underlay of a layer, with inner addresses that no end uses."""
         taken = [net for end in ends.values() for net in end.host.networks(end.space)]
         taken += [f"{one.own[peer]}" for one in ends.values() for peer in one.own]
@@ -541,13 +541,13 @@ def layer_of(settings: Any) -> Layer[Any]:
     return made
 
 
-def _as_underlay(end: End, attached: Mapping[str, LayerEnd]) -> End:
+def _as_underlay(end: UnderlayEnd, attached: Mapping[str, LayerEnd]) -> UnderlayEnd:
     """Return an end as the underlay of the next layer."""
     mine = attached[end.name]
     own = dict.fromkeys(end.peers, mine.bind)
     peers = {name: attached[name].address for name in end.peers}
     mtu = min(mine.mtu, *(attached[name].mtu for name in end.peers))
-    return End(end.host, own, peers, mtu, mine)
+    return UnderlayEnd(end.host, own, peers, mtu, mine)
 
 
 def _try(layer: Layer[Any], host: LayerHost, family: Family) -> EndpointError | None:
@@ -572,7 +572,7 @@ def _try(layer: Layer[Any], host: LayerHost, family: Family) -> EndpointError | 
 
 def _facts_at(
     layer: Layer[Any], attached: Mapping[str, LayerEnd]
-) -> Callable[[End], dict[str, Any]]:
+) -> Callable[[UnderlayEnd], dict[str, Any]]:
     return lambda end: facts_of(layer, end.host, attached[end.name])
 
 

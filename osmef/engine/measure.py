@@ -318,7 +318,7 @@ def _measure(context: TrialContext, planned: PlannedTrial) -> Outcome:
         _check_programs(context, ends, f"; {error.message}")
         raise
     _check_programs(context, ends)
-    return outcome if watch is None else watch.into(outcome)
+    return outcome if watch is None else watch.add_to(outcome)
 
 
 def _check_programs(context: TrialContext, ends: Sequence[Station], failed: str = "") -> None:

@@ -39,7 +39,7 @@ class PairPlacement:
     distance: int | None
 
 
-def the_same(values: Iterable[T]) -> T | None:
+def common_value(values: Iterable[T]) -> T | None:
     """Return the common value of all, None where they differ."""
     distinct = list(dict.fromkeys(values))
     return distinct[0] if len(distinct) == 1 else None
@@ -95,9 +95,9 @@ def overall(found: Iterable[PairPlacement]) -> PairPlacement:
     """Return the common placement of all pairs; None where they differ."""
     each = list(found)
     return PairPlacement(
-        the_same(one.placement for one in each),
-        the_same(one.tenancy for one in each),
-        the_same(one.distance for one in each),
+        common_value(one.placement for one in each),
+        common_value(one.tenancy for one in each),
+        common_value(one.distance for one in each),
     )
 
 
@@ -161,7 +161,7 @@ def provision(
     context.check()
     provisioned = ProvisionedEndpoints(made, _describe(sites, made))
     for number in range(1, tries + 1):
-        moving = to_replace(cells, provisioned.locations)
+        moving = endpoints_to_replace(cells, provisioned.locations)
         if not moving:
             break
         context.progress(f"recreating {', '.join(moving)}, attempt {number} of {tries}")
@@ -193,7 +193,9 @@ def _describe(sites: Sites, endpoints: Mapping[str, Endpoint]) -> dict[str, Loca
     return dict(zip(endpoints, found, strict=True))
 
 
-def to_replace(cells: Iterable[PlannedCell], locations: Mapping[str, Location]) -> list[str]:
+def endpoints_to_replace(
+    cells: Iterable[PlannedCell], locations: Mapping[str, Location]
+) -> list[str]:
     """Return a small set of endpoints that covers every wrongly placed pair.
 
     The choice is greedy: the one in most such pairs, and of several the one in fewest good pairs.
@@ -262,12 +264,12 @@ class TrialConflicts:
             if key in blocked:
                 continue
             blocked.add(key)
-            if not any(self.share(planned.cell, other) for other in busy):
+            if not any(self.conflict(planned.cell, other) for other in busy):
                 chosen.append(planned)
                 busy.append(planned.cell)
         return chosen
 
-    def share(self, one: PlannedCell, other: PlannedCell) -> bool:
+    def conflict(self, one: PlannedCell, other: PlannedCell) -> bool:
         """Return whether concurrent trials of both would disturb each other."""
         key = frozenset({one.key, other.key})
         if key not in self._known:
@@ -303,7 +305,7 @@ def _is_anywhere(*cells: PlannedCell) -> bool:
     return any(end.host is None for cell in cells for end in cell.endpoints)
 
 
-def without_effect(plan: Plan) -> str | None:
+def sequential_reason(plan: Plan) -> str | None:
     """Return why no two trials of a plan can run concurrently; None if they can.
 
     By the requested placement.
@@ -317,7 +319,7 @@ def without_effect(plan: Plan) -> str | None:
         # Cells on the same endpoints are alike here.
         differing = {one.endpoints: one for one in parts.values()}
         if frozenset(parts) not in seen and any(
-            not conflicts.share(one, other) or _is_anywhere(one, other)
+            not conflicts.conflict(one, other) or _is_anywhere(one, other)
             for one, other in combinations(differing.values(), 2)
         ):
             return None

@@ -468,7 +468,7 @@ def _blocks(
 def most_at_once(trials: Iterable[PlannedTrial]) -> int:
     """Return how many trials may run concurrently, as the scenario allows."""
     return max(
-        max(scenario.parallel, scenario.pairs.at_most if scenario.pairs else 1)
+        max(scenario.parallel, scenario.pairs.max_concurrent if scenario.pairs else 1)
         for scenario in (planned.cell.cell.scenario for planned in trials)
     )
 

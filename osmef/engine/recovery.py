@@ -16,7 +16,7 @@ from osmef.engine.journal import History, Journal
 from osmef.engine.measure import Batch, EndedTrial, TrialContext, record, run_trials
 from osmef.engine.placement import Locations, mismatches, pair_placements, requested
 from osmef.engine.plan import Plan, PlannedTrial, extended, make_plan
-from osmef.engine.station import Station, ask_cloud, is_measurable, lose, loss_of
+from osmef.engine.station import Station, is_measurable, lose, loss_of, mark_lost
 from osmef.errors import (
     CapacityError,
     InputError,
@@ -104,7 +104,7 @@ def note_extension(directory: RunDirectory, longer: Plan) -> None:
     Journal(directory.journal).note(Extended(longer.study.scenario.repetitions))
 
 
-def added(history: History) -> list[str]:
+def extension_text(history: History) -> list[str]:
     """Describe the trials that were added to a run after planning."""
     return [
         f"trials were added on {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC, to {event.repeat} of each"
@@ -397,7 +397,9 @@ def _await(context: TrialContext, stations: Sequence[Station], journal: Journal)
             journal.note(Recovered(station.name, since.isoformat(), round(after, 1)))
             context.observer.warning(f"{station.name} answers again, after {after:.0f} s")
     if context.layers is not None:
-        context.layers.again(one.name for one, after in found if not isinstance(after, OsmefError))
+        context.layers.raise_again(
+            one.name for one, after in found if not isinstance(after, OsmefError)
+        )
     given_up = [station for station, after in found if isinstance(after, OsmefError)]
     _ask_cloud(context, given_up)
     for station in given_up:
@@ -408,4 +410,4 @@ def _await(context: TrialContext, stations: Sequence[Station], journal: Journal)
 def _ask_cloud(context: TrialContext, stations: Sequence[Station]) -> None:
     """Mark those lost that no longer exist in their cloud. Raises Interrupted."""
     if stations:
-        map_cancellable(lambda some: ask_cloud(context.sites, some), [stations], context.stop)
+        map_cancellable(lambda some: mark_lost(context.sites, some), [stations], context.stop)

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from osmef.engine.cancellation import CancellationToken, map_cancellable
-from osmef.engine.check import warnings_there
+from osmef.engine.check import warnings_from_facts
 from osmef.engine.cost import (
     RunPrices,
     affordable_s,
@@ -76,7 +76,7 @@ class Run:
     stop: CancellationToken
     held: HeldEndpoints | None = None
     """Endpoints that are held for several runs; without, the run creates its own."""
-    again: bool = False
+    retries_failed: bool = False
     """Whether to run those trials again that have failed."""
     reconnect_timeout_s: float = RECONNECT_TIMEOUT_S
     """How long to wait for an endpoint that is lost."""
@@ -89,7 +89,7 @@ class Run:
     def execute(self) -> Summary:
         """Run the missing trials of the plan, and summarise all.
 
-        With ``again`` those that it holds as failed, too.
+        With ``retries_failed`` those that it holds as failed, too.
 
         Whatever happens, all that was made for the run is destroyed before this returns or raises;
         what is held for it stays. Raises ProviderError, EndpointError while the endpoints are made
@@ -97,7 +97,7 @@ class Run:
         needs them stays to be measured. A trial that fails raises nothing: it is a record.
         """
         trials = self.directory.read_trials().trials
-        done = {t.index for t in trials if not (self.again and t.status is Status.FAILED)}
+        done = {t.index for t in trials if not (self.retries_failed and t.status is Status.FAILED)}
         rule = StoppingRule(self.plan, trials)
         missing = [
             planned
@@ -168,7 +168,7 @@ class Run:
             return
         journal.note(PoolAcquired(self.held.since.isoformat(), self.held.id))
         try:
-            provisioned = self.held.some([request.name for request in requests])
+            provisioned = self.held.select([request.name for request in requests])
             # Who takes away what is held takes away what is left on it, by the same mark.
             self._use(missing, self.held.sites, provisioned, replace(context, run=self.held.id))
         finally:
@@ -230,15 +230,17 @@ class Run:
         try:
             stations = open_stations(provisioned, context)
             for name, station in stations.items():
-                station.expect(context.scratch.get(name, ()))
+                station.register_program_directories(context.scratch.get(name, ()))
             self._provide(missing, stations)
             layers = self._layers(missing, stations, sites, context, journal)
             if layers is not None:
                 layers.up(trial.cell for trial in missing)
             for name, station in stations.items():
                 what = (station.endpoint.request, station.endpoint.flavor)
-                info = endpoint_info(station, provisioned.earlier.get(name, []), tags.tag(*what))
-                journal.note(Deployed(info, tags.most(*what)))
+                info = endpoint_info(
+                    station, provisioned.earlier.get(name, []), tags.expected_price(*what)
+                )
+                journal.note(Deployed(info, tags.max_price(*what)))
             shared = (sites, stations, self.directory, self.observer, self.stop)
             rule = StoppingRule(self.plan, self.directory.read_trials().trials)
             more = (session_tag_of(journal.history()), self.reconnect_timeout_s, layers, rule)
@@ -293,7 +295,7 @@ class Run:
         starts = len(Journal(self.directory.journal).history().all(Started))
         moment = first_moment(missing[0].group, starts)
         facts = collect_facts(context.stations, self.directory, moment, {})
-        for text in warnings_there(self.plan.cells, facts):
+        for text in warnings_from_facts(self.plan.cells, facts):
             context.observer.warning(text)
         left: list[PlannedTrial] = []
         for group, some in groupby(missing, key=lambda planned: planned.group):

@@ -186,7 +186,7 @@ class Station:
         if wrong:
             raise wrong[0]
 
-    def expect(self, directories: Iterable[str]) -> None:
+    def register_program_directories(self, directories: Iterable[str]) -> None:
         """Register the parents of programs' own directories."""
         self._scratch = list(directories)
 
@@ -465,7 +465,7 @@ def first_moment(group: int, starts: int) -> str:
     return f"{group - 1:05}" + (f"{_RESUMED}{starts - 1:02}" if starts > 1 else "")
 
 
-def made_at(moments: list[str]) -> str:
+def creation_moment(moments: list[str]) -> str:
     """Return the moment at which an endpoint was last created."""
     return max((moment for moment in moments if _RESUMED in moment), default=moments[0])
 
@@ -527,7 +527,7 @@ def lose(stations: Sequence[Station], locations: Sequence[Location]) -> list[Sta
     return gone
 
 
-def ask_cloud(sites: Sites, stations: Sequence[Station]) -> None:
+def mark_lost(sites: Sites, stations: Sequence[Station]) -> None:
     """Mark endpoints lost that no longer exist in their cloud. The cloud's errors are ignored."""
     with contextlib.suppress(OsmefError):
         lose(stations, sites.describe([station.endpoint for station in stations]))
@@ -539,7 +539,7 @@ def lost_ends(sites: Sites, stations: Stations, trial: Trial) -> list[str]:
         return []
     names = dict.fromkeys([*trial.senders, *trial.receivers])
     ends = [stations[name] for name in names if name in stations]  # a server there is not ours
-    ask_cloud(sites, ends)
+    mark_lost(sites, ends)
     return [station.name for station in ends if station.lost is not None]
 
 

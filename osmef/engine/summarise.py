@@ -13,7 +13,7 @@ from osmef.agent.messages import PROTOCOL
 from osmef.analysis.describe import describe, describe_pairs, judge
 from osmef.analysis.price import per_price
 from osmef.analysis.throughput import contended
-from osmef.engine.check import named, warnings_about, warnings_of, warnings_there
+from osmef.engine.check import named, warnings_from_facts, warnings_from_metrics, warnings_of
 from osmef.engine.cost import spent, total
 from osmef.engine.events import (
     Disturbed,
@@ -25,13 +25,19 @@ from osmef.engine.events import (
     Replaced,
     Started,
 )
-from osmef.engine.findings import layer_costs_of, of_buckets, of_carried, of_limits, of_searches
+from osmef.engine.findings import (
+    bucket_findings,
+    burst_warnings,
+    layer_costs_of,
+    past_traffic_warnings,
+    search_findings,
+)
 from osmef.engine.journal import History, Journal
 from osmef.engine.measure import StoppingRule
 from osmef.engine.placement import PairPlacement, mismatches, overall, pair_placements, requested
 from osmef.engine.plan import Plan, PlannedCell
-from osmef.engine.recovery import added, moved_from, session_tag_of
-from osmef.engine.station import Station, made_at
+from osmef.engine.recovery import extension_text, moved_from, session_tag_of
+from osmef.engine.station import Station, creation_moment
 from osmef.errors import StorageError
 from osmef.facts.collect import change
 from osmef.results.observations import Purpose
@@ -45,7 +51,7 @@ from osmef.results.summary import (
     RunInfo,
     Summary,
 )
-from osmef.results.trial import Limit, Status, Trial
+from osmef.results.trial import Bottleneck, Status, Trial
 from osmef.scenario.fields import read_bound
 from osmef.scenario.location import Location
 from osmef.units import counted
@@ -106,24 +112,24 @@ def summarise(plan: Plan, directory: RunDirectory, *, running: bool = False) -> 
     mtus = _path_mtus(log.trials)
     infos = [_with_facts(info, directory, mtus.get(name)) for name, info in endpoints.items()]
     facts = {info.name: info.facts.get("before") or {} for info in infos}
-    there = warnings_there(plan.cells, facts)
+    there = warnings_from_facts(plan.cells, facts)
     warnings = [
         *losses,
         *unread,
         *log.warnings,
         *reported,
         *there,
-        *warnings_about(plan.cells, by_cell),
-        *elsewhere(cells),
-        *too_fast(cells),
-        *unsent(by_cell),
+        *warnings_from_metrics(plan.cells, by_cell),
+        *placement_findings(cells),
+        *late_request_findings(cells),
+        *offered_rate_findings(by_cell),
         *contended_cells(by_cell),
         *short_intervals(by_cell),
-        *apart(by_cell),
-        *of_buckets(log.trials),
-        *of_searches(log.trials),
-        *of_limits(plan.cells, endpoints),
-        *of_carried(plan.cells, log.trials),
+        *overlap_findings(by_cell),
+        *bucket_findings(log.trials),
+        *search_findings(log.trials),
+        *burst_warnings(plan.cells, endpoints),
+        *past_traffic_warnings(plan.cells, log.trials),
     ]
     return Summary(
         run=_run_info(plan, directory, history, log, warnings),
@@ -274,7 +280,7 @@ def _run_info(
         warnings=[
             *warnings_of(plan.study),
             *_left_out(plan),
-            *added(history),
+            *extension_text(history),
             *_not_replaced(history),
             *_recreated(history),
             *found,
@@ -297,7 +303,7 @@ def _with_facts(
     if moments:
         facts["before"] = directory.read_facts(moments[0], info.name)
         facts["after"] = directory.read_facts(moments[-1], info.name)
-        made = directory.read_facts(made_at(moments), info.name)
+        made = directory.read_facts(creation_moment(moments), info.name)
         facts["change"] = change(made or {}, facts["after"])
     if path_mtus:
         facts["path_mtu_bytes"] = path_mtus
@@ -344,7 +350,7 @@ def _cell_info(
         key=planned.cell.key,
         values=dict(planned.cell.values),
         workload=scenario.workload.kind,
-        settings=scenario.workload.given,
+        settings=scenario.workload.non_default,
         background=scenario.background.kind if scenario.background else None,
         senders=[end.name for end in planned.senders],
         receivers=planned.receiver_names,
@@ -383,7 +389,7 @@ def _found(
     return list(pair_placements(planned, locations).values()) if exist else []
 
 
-def _limits(trials: list[Trial]) -> dict[Limit, int]:
+def _limits(trials: list[Trial]) -> dict[Bottleneck, int]:
     """Count the bottlenecks of the measured connections, in the order of the verdicts."""
     found = Counter(
         limit.limited_by
@@ -392,7 +398,7 @@ def _limits(trials: list[Trial]) -> dict[Limit, int]:
         if transfer.purpose is Purpose.MEASURED
         for limit in transfer.limits
     )
-    return {limit: found[limit] for limit in Limit if found[limit]}
+    return {limit: found[limit] for limit in Bottleneck if found[limit]}
 
 
 def _metrics(
@@ -434,7 +440,7 @@ def _metric(name: str, trials: Sequence[Trial], *, often_looked_at: bool) -> Met
     return describe(known, often_looked_at=often_looked_at)
 
 
-def elsewhere(cells: list[CellInfo]) -> list[str]:
+def placement_findings(cells: list[CellInfo]) -> list[str]:
     """Report how many cells were measured at another placement than requested."""
     count = sum(bool(cell.mismatch and cell.n_ok) for cell in cells)
     if not count:
@@ -445,7 +451,7 @@ def elsewhere(cells: list[CellInfo]) -> list[str]:
     return [f"{count} of {counted(len(cells), 'cell')} {reported}"]
 
 
-def too_fast(cells: list[CellInfo]) -> list[str]:
+def late_request_findings(cells: list[CellInfo]) -> list[str]:
     """Report in how many cells requests were due faster than they were answered."""
     late = [
         metric.median
@@ -463,7 +469,7 @@ def too_fast(cells: list[CellInfo]) -> list[str]:
     return [f"{reported}, or never sent: {kept}; ask for a lower rate, or none"]
 
 
-def unsent(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
+def offered_rate_findings(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
     """Report in how many trials senders of datagrams sent less than they were to offer."""
     found = (_sent_percent(trial) for of in trials.values() for trial in of)
     shares = [share for share in found if share is not None]
@@ -527,7 +533,7 @@ def short_intervals(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
     return [note]
 
 
-def apart(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
+def overlap_findings(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
     """Say in how many trials the pairs, whose rates are added, ran at different times."""
     shares = [share for of in trials.values() for share in _known(of, "overlap_percent")]
     short = [share for share in shares if share < _LEAST_COMMON_PERCENT]

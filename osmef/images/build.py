@@ -24,7 +24,7 @@ from typing import Literal
 import osmef
 from osmef.apt import find_suite, network_settings, sources
 from osmef.errors import InputError, ProviderError, StorageError
-from osmef.files import at_work, draft_directory
+from osmef.files import draft_directory, locked_drafts
 from osmef.images.bundle import (
     MANIFEST,
     BootConfig,
@@ -359,7 +359,7 @@ def _draft(request: BuildRequest, runner: FakerootRunner) -> Iterator[Path]:
     """
     kind = f"image-{request.name}"
     with draft_directory(request.directory, kind, partial(_remove, runner)) as draft:
-        for other in at_work(request.directory, kind):
+        for other in locked_drafts(request.directory, kind):
             if other != draft:
                 raise InputError(
                     f"the image {request.name} is being built by another process",

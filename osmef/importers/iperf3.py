@@ -26,9 +26,9 @@ from osmef.workloads.kinds.iperf3 import (
     BOTH,
     FORWARD,
     REVERSE,
+    DirectionTotals,
     Iperf3Output,
     StreamReport,
-    Way,
     read_all,
 )
 from osmef.workloads.kinds.iperf3 import Interval as IntervalOutput
@@ -292,7 +292,9 @@ def _scaled(found: re.Match[str], name: str, base: int) -> float:
     return amount(amount(found[name], name) * factor, name)
 
 
-def _ways(ends: Sequence[_Row], protocol: str, *, both: bool) -> tuple[Way, Way | None]:
+def _ways(
+    ends: Sequence[_Row], protocol: str, *, both: bool
+) -> tuple[DirectionTotals, DirectionTotals | None]:
     way = _udp_of_text if protocol == "udp" else _tcp_of_text
     if not both:
         return way(ends), None
@@ -300,13 +302,13 @@ def _ways(ends: Sequence[_Row], protocol: str, *, both: bool) -> tuple[Way, Way 
     return way(by_role["TX-C"]), way(by_role["RX-C"])
 
 
-def _tcp_of_text(ends: Sequence[_Row]) -> Way:
+def _tcp_of_text(ends: Sequence[_Row]) -> DirectionTotals:
     sent = [row for row in ends if row.whose == "sender"]
     got = [row for row in ends if row.whose == "receiver"]
     if not got:
         raise OutputError("there is no line of the receiver")
     again = [_count(_RETRANSMITS, row, "retransmits") for row in sent]
-    return Way(
+    return DirectionTotals(
         sent_bps=_sum(row.rate_bps for row in sent) if sent else None,
         received_bps=_sum(row.rate_bps for row in got),
         sent_bytes=_sum(row.size for row in sent) if sent else None,
@@ -316,7 +318,7 @@ def _tcp_of_text(ends: Sequence[_Row]) -> Way:
     )
 
 
-def _udp_of_text(ends: Sequence[_Row]) -> Way:
+def _udp_of_text(ends: Sequence[_Row]) -> DirectionTotals:
     """Return the totals; versions up to 3.6 print one line per stream: the sent ones."""
     sent = [row for row in ends if row.whose != "receiver"]
     got = [row for row in ends if row.whose == "receiver"]
@@ -326,7 +328,7 @@ def _udp_of_text(ends: Sequence[_Row]) -> Way:
     sent_bps, sent_bytes = _sum(row.rate_bps for row in sent), _sum(row.size for row in sent)
     kept = 1 - lost / packets if packets else None
     jitters = [1000 * amount(one["jitter"], "jitter") for one in reported]
-    return Way(
+    return DirectionTotals(
         sent_bps=sent_bps,
         received_bps=_sum(row.rate_bps for row in got) if got else kept and kept * sent_bps,
         sent_bytes=sent_bytes,
@@ -436,11 +438,11 @@ def _metrics(run: Iperf3Output) -> dict[str, float | None]:
     }
 
 
-def _one_way(run: Iperf3Output, way: Way) -> dict[str, float | None]:
+def _one_way(run: Iperf3Output, way: DirectionTotals) -> dict[str, float | None]:
     return _udp(run, way) if run.protocol == "udp" else _tcp(way)
 
 
-def _tcp(way: Way) -> dict[str, float | None]:
+def _tcp(way: DirectionTotals) -> dict[str, float | None]:
     rates = [one.received_bps for one in way.streams if one.received_bps is not None]
     rtts = [one.rtt_mean_us for one in way.streams if one.rtt_mean_us is not None]
     return {
@@ -452,7 +454,7 @@ def _tcp(way: Way) -> dict[str, float | None]:
     }
 
 
-def _udp(run: Iperf3Output, way: Way) -> dict[str, float | None]:
+def _udp(run: Iperf3Output, way: DirectionTotals) -> dict[str, float | None]:
     rate, streams = run.rate_bps, run.streams
     packets, lost, late = way.packets, way.lost, way.out_of_order
     return {

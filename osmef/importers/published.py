@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from osmef.analysis.describe import split
+from osmef.analysis.describe import variance_components
 from osmef.analysis.hypothesis_tests import welch
 from osmef.analysis.token_bucket import find_knee
 from osmef.errors import InputError
@@ -303,7 +303,7 @@ def _vms(path: Path) -> Iterator[PublishedValue]:
         rate = row["iperf/multi-thread-bandwidth"].strip()
         if row["source"] == _SMALL and rate not in {"", "NA"}:
             vms[row["provider_vm_id"]].append(float(rate))
-    found = split(vms)
+    found = variance_components(vms)
     for where, printed in (("between", _BETWEEN), ("within", _WITHIN)):
         ours = 100 * getattr(found, where) / found.mean if found else None
         what = f"spread of the network {where} {len(vms)} VMs of m1.small, %"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from osmef.errors import EndpointError
 from osmef.layers.host import LayerHost
-from osmef.layers.root import InUseError, KernelError, Root, within
+from osmef.layers.root import InUseError, KernelError, Root, in_namespace
 from osmef.results.measure import Measure
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
@@ -50,7 +50,7 @@ class Counters:
 
 def counters(root: Root, space: str | None) -> Counters:
     """Return the counters of a namespace now. Raises EndpointError, ReachError."""
-    return counters_from(root.do(within(space, ["cat", *_FILES])))
+    return counters_from(root.do(in_namespace(space, ["cat", *_FILES])))
 
 
 def counters_from(text: str) -> Counters:
@@ -106,7 +106,7 @@ class LayerEnd:
 
 
 @dataclass(frozen=True)
-class End:
+class UnderlayEnd:
     """An endpoint below a layer: the underlay network.
 
     ``own`` is its own address towards each peer, ``peers`` the address at which it reaches each, by
@@ -141,7 +141,7 @@ class Underlay:
     """
 
     family: Family
-    ends: Mapping[str, End]
+    ends: Mapping[str, UnderlayEnd]
     inner: Mapping[str, str]
     gateway: str
     subnet: str
@@ -163,7 +163,7 @@ class Underlay:
         """Reserve a data port that is free at all ends."""
         return self.free_ports(1).start
 
-    def each(self, work: Callable[[End], T]) -> dict[str, T]:
+    def each(self, work: Callable[[UnderlayEnd], T]) -> dict[str, T]:
         """Call a function at all ends concurrently; raise the first error after all have ended."""
         self.check()
         return at_all(self.ends.values(), work)
@@ -173,7 +173,7 @@ T = TypeVar("T")
 S = TypeVar("S", bound=LayerSettings)
 
 
-def at_all(ends: Iterable[End], work: Callable[[End], T]) -> dict[str, T]:
+def at_all(ends: Iterable[UnderlayEnd], work: Callable[[UnderlayEnd], T]) -> dict[str, T]:
     """Call a function at some ends concurrently; raise the first error after all have ended."""
     there = list(ends)
     with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(there))) as pool:
@@ -240,7 +240,7 @@ class Layer(ABC, Generic[S]):
             " the layer",
         )
 
-    def mtu(self, end: End, overhead: int, underlay: Underlay) -> int:
+    def mtu(self, end: UnderlayEnd, overhead: int, underlay: Underlay) -> int:
         """Return the inner MTU: as set, or as the underlay leaves it, in bytes."""
         left = end.mtu - overhead
         least = 1280 if underlay.family is Family.IPV6 else 68
@@ -254,7 +254,9 @@ class Layer(ABC, Generic[S]):
         return self.settings.mtu or left
 
 
-def several_times(underlay: Underlay, attempt: Callable[[], Mapping[str, T]]) -> Mapping[str, T]:
+def retry_while_in_use(
+    underlay: Underlay, attempt: Callable[[], Mapping[str, T]]
+) -> Mapping[str, T]:
     """Retry with other numbers, such as ports, while one is in use.
 
     Raises EndpointError.
@@ -270,7 +272,7 @@ def several_times(underlay: Underlay, attempt: Callable[[], Mapping[str, T]]) ->
     raise error or EndpointError("no number is free")
 
 
-def peers_of(underlay: Underlay, end: End) -> Sequence[str]:
+def peers_of(underlay: Underlay, end: UnderlayEnd) -> Sequence[str]:
     """Return the names of all ends but one."""
     return [name for name in underlay.ends if name != end.name]
 
@@ -281,7 +283,7 @@ def facts_of(layer: Layer[Any], host: LayerHost, attached: LayerEnd) -> dict[str
     with contextlib.suppress(EndpointError):
         for device in attached.devices:
             links = host.root.ask(attached.space, "-d", "link", "show", "dev", device)
-            features = host.root.run(within(attached.space, ["ethtool", "-k", device]))
+            features = host.root.run(in_namespace(attached.space, ["ethtool", "-k", device]))
             reported = {"features": features_of(features.stdout.decode(errors="replace"))}
             found.setdefault("interfaces", {})[device] = _interface_details(links[0]) | reported
         version = host.root.run(["cat", f"/sys/module/{layer.module}/version"])

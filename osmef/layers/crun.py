@@ -81,7 +81,7 @@ def start(host: LayerHost, space: str | None) -> tuple[str, ...]:
     def make(name: str) -> None:
         own = name.partition(":")[2]
         folder = f"{PLACE}/{own}"
-        if host.folder and not root.before:
+        if host.folder and not root.prefix:
             folder = f"{home}/{host.folder}/{own}"
             root.do(["ln", "-s", "--", folder, f"{_LINKS}/{own}"])
         root.do(["mkdir", "-m", "711", folder])
@@ -93,7 +93,7 @@ def start(host: LayerHost, space: str | None) -> tuple[str, ...]:
 
     made = host.make("container", lambda number: host.names.of_engine(CRUN, number), make)
     inside = [f"--cwd={home}", f"--user={user}:{group}", f"--env={_PATH}", f"--env=HOME={home}"]
-    return (*root.before, *words, "exec", *inside, made.partition(":")[2])
+    return (*root.prefix, *words, "exec", *inside, made.partition(":")[2])
 
 
 def _create(root: Root, words: list[str], folder: str, own: str) -> None:

@@ -15,14 +15,14 @@ from typing import Any, Protocol
 
 from osmef.errors import EndpointError
 from osmef.layers.nics import SavedNic, find
-from osmef.layers.root import InUseError, Root, within
+from osmef.layers.root import InUseError, Root, in_namespace
 from osmef.layers.traces import Trace, TraceNames, remove
 from osmef.supply.program import Program
 
 _MOST_TRIES = 20
 
 
-class Notes(Protocol):
+class TraceLedger(Protocol):
     """Ledger of traces, durable on disk."""
 
     def intend(self, trace: Trace) -> None:
@@ -46,7 +46,7 @@ class LayerHost:
     name: str
     root: Root
     names: TraceNames
-    notes: Notes
+    notes: TraceLedger
     program: bytes = b""
     nics: tuple[str, ...] = ()
     outlives_run: bool = True
@@ -130,7 +130,7 @@ class LayerHost:
         name = self.names.link(next(self.numbers))
         if space is None:
             self.note("link", name)
-        self.root.do(within(space, argv(name)))
+        self.root.do(in_namespace(space, argv(name)))
         self.root.ip(space, f"link set dev {name} group {self.names.group}")
         if space is None:
             self.notes.created(Trace("link", name))
@@ -175,7 +175,7 @@ class LayerHost:
     def busy_ports(self, space: str | None) -> set[int]:
         """Return the UDP and TCP ports that are bound in a namespace (proc(5))."""
         files = [f"/proc/net/{kind}" for kind in ("udp", "udp6", "tcp", "tcp6")]
-        done = self.root.run(within(space, ["cat", *files]))  # without IPv6 some don't exist
+        done = self.root.run(in_namespace(space, ["cat", *files]))  # without IPv6 some don't exist
         rows = (line.split() for line in done.stdout.decode(errors="replace").splitlines())
         return {
             int(row[1].rpartition(":")[2], 16)
@@ -296,7 +296,7 @@ def _await_ipv6(root: Root, space: str | None, device: str, address: str) -> Non
 
 
 def _set(root: Root, space: str | None, name: str, value: int) -> None:
-    root.do(within(space, ["tee", f"/proc/sys/net/{name}"]), str(value).encode())
+    root.do(in_namespace(space, ["tee", f"/proc/sys/net/{name}"]), str(value).encode())
 
 
 def _duplicate(root: Root, address: str, whose: str) -> DuplicateError:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
 from osmef.errors import EndpointError
-from osmef.layers.base import End, Layer, LayerEnd, Underlay, peers_of, several_times
+from osmef.layers.base import Layer, LayerEnd, Underlay, UnderlayEnd, peers_of, retry_while_in_use
 from osmef.layers.host import LayerHost, take_address
-from osmef.layers.root import KernelError, within
+from osmef.layers.root import KernelError, in_namespace
 from osmef.layers.traces import IPV6, IPV6_KEYS, forwarding_file, ipv6_file
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
@@ -39,7 +39,7 @@ class Tunnel(Layer[S]):
         """Choose the common identifiers of all ends, such as a VNI and a port."""
 
     @abstractmethod
-    def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
+    def link(self, end: UnderlayEnd, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s arguments for an interface to a peer, after its name."""
 
     def make(self, host: LayerHost, space: str | None, words: str) -> str:
@@ -50,7 +50,12 @@ class Tunnel(Layer[S]):
         return host.new_link(space, words)
 
     def configure(
-        self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
+        self,
+        end: UnderlayEnd,
+        space: str,
+        device: str,
+        underlay: Underlay,
+        numbers: Mapping[str, int],
     ) -> None:
         """Configure an interface in its namespace before it is up."""
 
@@ -58,7 +63,7 @@ class Tunnel(Layer[S]):
         """Try one in a namespace of its own. Raises EndpointError."""
         here, there = ("127.0.0.2", "127.0.0.3") if family is Family.IPV4 else ("::1", "::2")
         names = dict.fromkeys(("port", "id", "key"), 4321)
-        end = End(host, {"peer": here}, {"peer": there}, 65535)
+        end = UnderlayEnd(host, {"peer": here}, {"peer": there}, 65535)
         try:
             self.make(host, space, self.link(end, "peer", names, family))
         except KernelError as error:
@@ -71,9 +76,9 @@ class Tunnel(Layer[S]):
             numbers = self.numbers(underlay)
             return underlay.each(lambda end: self._raise(end, underlay, numbers))
 
-        return several_times(underlay, attempt)
+        return retry_while_in_use(underlay, attempt)
 
-    def _raise(self, end: End, underlay: Underlay, numbers: Mapping[str, int]) -> LayerEnd:
+    def _raise(self, end: UnderlayEnd, underlay: Underlay, numbers: Mapping[str, int]) -> LayerEnd:
         host, peers = end.host, peers_of(underlay, end)
         mtu = self.mtu(end, self.overhead[underlay.family], underlay)
         own = underlay.inner[end.name]
@@ -101,7 +106,7 @@ class Tunnel(Layer[S]):
         return LayerEnd(own, own, space, mtu, tuple(devices))
 
 
-def checksum_of(wanted: bool | None, end: End) -> str:
+def checksum_of(wanted: bool | None, end: UnderlayEnd) -> str:
     """Return ip(8)'s argument for UDP checksums of a tunnel over IPv4.
 
     Where addresses are translated below, one that is left to be computed for both headers at once
@@ -126,16 +131,16 @@ class Routed(Layer[S]):
         """Try it in a namespace. Raises EndpointError."""
 
     @abstractmethod
-    def join(self, end: End, outer: str, underlay: Underlay) -> str:
+    def join(self, end: UnderlayEnd, outer: str, underlay: Underlay) -> str:
         """Attach the near end of the veth pair to the endpoint; return the addressed interface."""
 
     def up(self, underlay: Underlay) -> Mapping[str, LayerEnd]:
         """Raise it at all ends. Raises EndpointError."""
-        return several_times(
+        return retry_while_in_use(
             underlay, lambda: underlay.each(lambda end: self._raise(end, underlay))
         )
 
-    def _raise(self, end: End, underlay: Underlay) -> LayerEnd:
+    def _raise(self, end: UnderlayEnd, underlay: Underlay) -> LayerEnd:
         host, own, gateway = end.host, underlay.inner[end.name], underlay.gateway
         space, mtu = host.new_space(), self.mtu(end, 0, underlay)
         inner = "eth0"
@@ -159,25 +164,25 @@ class Routed(Layer[S]):
             f"route add default via {gateway} dev {inner} src {own}",
         )
         if underlay.family is Family.IPV6:
-            pass_on_ipv6(end)
+            enable_ipv6_forwarding(end)
         else:
             ways = [host.way_to(end.space, end.peers[one])[0] for one in peers_of(underlay, end)]
             for interface in (near, *ways):
-                pass_on(end, interface)
+                enable_forwarding(end, interface)
         return self.add_routes(end, underlay, LayerEnd(own, own, space, mtu, (inner,)))
 
     @abstractmethod
-    def add_routes(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
+    def add_routes(self, end: UnderlayEnd, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
         """Route peers to an end; return it as they see it. Raises EndpointError."""
 
 
-def pass_on(end: End, interface: str) -> None:
+def enable_forwarding(end: UnderlayEnd, interface: str) -> None:
     """Enable forwarding on an interface; the endpoint's setting is restored at teardown.
 
     Raises EndpointError.
     """
     host, path = end.host, forwarding_file(interface, 4)
-    before = host.root.do(within(end.space, ["cat", path])).strip()
+    before = host.root.do(in_namespace(end.space, ["cat", path])).strip()
     if before == "1":
         return
     if before != "0":
@@ -185,19 +190,19 @@ def pass_on(end: End, interface: str) -> None:
     if end.space is None and not interface.startswith(host.names.link(0)[:-1]):
         host.note("forwarding", f"{interface}={before}")
         host.forwards.add(interface)
-    host.root.do(within(end.space, ["tee", path]), b"1")
+    host.root.do(in_namespace(end.space, ["tee", path]), b"1")
 
 
-def _enable_ipv6(end: End, interface: str) -> None:
+def _enable_ipv6(end: UnderlayEnd, interface: str) -> None:
     """Enable IPv6 on an interface of ours: an endpoint may disable it for all new ones.
 
     Raises EndpointError.
     """
     path = ipv6_file(interface, "disable_ipv6")
-    end.host.root.do(within(end.space, ["tee", path]), b"0")
+    end.host.root.do(in_namespace(end.space, ["tee", path]), b"0")
 
 
-def pass_on_ipv6(end: End) -> None:
+def enable_ipv6_forwarding(end: UnderlayEnd) -> None:
     """Enable IPv6 forwarding on an endpoint, which is one switch for all interfaces.
 
     A host that forwards ignores router advertisements unless ``accept_ra`` is 2 (ip-sysctl), so
@@ -205,7 +210,7 @@ def pass_on_ipv6(end: End) -> None:
     when the layer is removed. Raises EndpointError.
     """
     host, switch = end.host, ipv6_file("all", "forwarding")
-    if host.root.do(within(end.space, ["cat", switch])).strip() == "1":
+    if host.root.do(in_namespace(end.space, ["cat", switch])).strip() == "1":
         return
     before = _ipv6_settings(end)
     changed = [(name, "accept_ra") for name, values in before.items() if values["accept_ra"] == "1"]
@@ -216,15 +221,15 @@ def pass_on_ipv6(end: End) -> None:
             value = "0" if name == "all" and key == "forwarding" else before[name][key]
             host.note("ipv6", f"{name}/{key}={value}")
     for name, key in changed:
-        host.root.do(within(end.space, ["tee", ipv6_file(name, key)]), b"2")
-    host.root.do(within(end.space, ["tee", switch]), b"1")
+        host.root.do(in_namespace(end.space, ["tee", ipv6_file(name, key)]), b"2")
+    host.root.do(in_namespace(end.space, ["tee", switch]), b"1")
 
 
-def _ipv6_settings(end: End) -> dict[str, dict[str, str]]:
+def _ipv6_settings(end: UnderlayEnd) -> dict[str, dict[str, str]]:
     """Return the IPv6 settings of interfaces that are not ours, with all and default."""
     found: dict[str, dict[str, str]] = {}
     names = [f"--include={key}" for key in IPV6_KEYS]
-    text = end.host.root.do(within(end.space, ["grep", "-rs", *names, ".", IPV6]))
+    text = end.host.root.do(in_namespace(end.space, ["grep", "-rs", *names, ".", IPV6]))
     for line in text.splitlines():
         path, _, value = line.partition(":")
         name, key = path.removeprefix(f"{IPV6}/").split("/")
@@ -235,4 +240,4 @@ def _ipv6_settings(end: End) -> dict[str, dict[str, str]]:
 
 def nft(host: LayerHost, space: str | None, text: str) -> None:
     """Apply rules of nftables atomically. Raises EndpointError."""
-    host.root.do(within(space, ["nft", "-f", "-"]), text.encode())
+    host.root.do(in_namespace(space, ["nft", "-f", "-"]), text.encode())

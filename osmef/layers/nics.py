@@ -126,7 +126,9 @@ _CABLE = "veth"
 MOST_ADDRESSES = 64
 
 
-def in_use(root: Root, link: Mapping[str, Any], details: Sequence[Mapping[str, Any]]) -> str | None:
+def in_use_reason(
+    root: Root, link: Mapping[str, Any], details: Sequence[Mapping[str, Any]]
+) -> str | None:
     """Return why a network card is in use; None for a free one.
 
     ``link`` is its object of ``ip -j address``, ``details`` are all objects of ``ip -j -d link``.
@@ -290,7 +292,7 @@ def find(root: Root, wanted: Sequence[str], *, outlives_run: bool) -> list[Saved
         if any(link["ifname"] == one.device for one in found):
             message = f"{link['ifname']} is named twice, once by its Ethernet address"
             raise EndpointError(message, where=root.name, cure="name each card once")
-        if why := in_use(root, link, details) if outlives_run else None:
+        if why := in_use_reason(root, link, details) if outlives_run else None:
             message = f"{link['ifname']} is not free: {why}"
             raise EndpointError(message, where=root.name, cure=_CURE)
         found.append(_nic(root, link, details))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from osmef.errors import EndpointError
 
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows layers, too
-    from osmef.remote.session import Output, SshSession
+    from osmef.remote.session import ProgramResult, SshSession
 
 ENGINES = ("podman", "docker")
 """Programs that make containers, the first choice first."""
@@ -85,7 +85,7 @@ class Root:
         return self.session.name
 
     @property
-    def before(self) -> tuple[str, ...]:
+    def prefix(self) -> tuple[str, ...]:
         """The command prefix for root. Raises EndpointError, ReachError."""
         if self._before is None:
             before = () if self.session.word(["id", "-u"]) == "0" else ("sudo", "-n")
@@ -97,7 +97,7 @@ class Root:
     def _check_sudo(self, before: Sequence[str]) -> None:
         done = self.session.run([*before, "true"])
         if done.status:
-            why = "there is no sudo" if done.status == _NOT_FOUND else said(done)
+            why = "there is no sudo" if done.status == _NOT_FOUND else failure_text(done)
             raise EndpointError(
                 f"the login is not root and may not become it: {why}",
                 where=self.name,
@@ -109,13 +109,13 @@ class Root:
         """Return a command line with the paths of supplied programs."""
         return list(self._words(argv))
 
-    def run(self, argv: Sequence[str], stdin: bytes = b"") -> Output:
+    def run(self, argv: Sequence[str], stdin: bytes = b"") -> ProgramResult:
         """Run a program as root to its end. Raises EndpointError, ReachError."""
         if argv[0] in ENGINES:
             return self._run_engine(argv, stdin)
-        return self.session.run([*self.before, *self._words(argv)], stdin=stdin)
+        return self.session.run([*self.prefix, *self._words(argv)], stdin=stdin)
 
-    def _run_engine(self, argv: Sequence[str], stdin: bytes) -> Output:
+    def _run_engine(self, argv: Sequence[str], stdin: bytes) -> ProgramResult:
         """Run a container engine with a time limit on the endpoint itself.
 
         After a removal has timed out further ones fail at once, as each would take that long again.
@@ -126,7 +126,7 @@ class Root:
         if removes and engine in self._hangs:
             raise self._engine_timeout(argv, "was not tried, as it hangs")
         bound = ["timeout", "-k", str(_GRACE_S), str(most_s)]
-        words = [*self.before, *bound, *self._words(argv)]
+        words = [*self.prefix, *bound, *self._words(argv)]
         done = self.session.run(words, stdin=stdin, within_s=most_s + 2 * _GRACE_S)
         if (ended := _ENDED_BY_FORCE.get(done.status)) is not None:
             self._hangs |= {engine} if removes else set()
@@ -172,12 +172,12 @@ def _ip(space: str | None) -> list[str]:
     return ["ip", *(["-n", space] if space else [])]
 
 
-def within(space: str | None, argv: Iterable[str]) -> list[str]:
+def in_namespace(space: str | None, argv: Iterable[str]) -> list[str]:
     """Return a command line that runs in a network namespace."""
     return [*((*_WITHIN, space) if space else ()), *argv]
 
 
-def said(done: Output) -> str:
+def failure_text(done: ProgramResult) -> str:
     """Return a failed program's output in one line."""
     text = done.stderr.decode(errors="replace") or done.stdout.decode(errors="replace")
     lines = [line for line in map(str.strip, text.splitlines()) if line]
@@ -186,9 +186,9 @@ def said(done: Output) -> str:
     return "; ".join(kept)[:_MAX_MESSAGE_CHARS] or f"exit status {done.status}"
 
 
-def error_of(name: str, program: str, done: Output) -> EndpointError:
+def error_of(name: str, program: str, done: ProgramResult) -> EndpointError:
     """Return the error of a program that failed on an endpoint, with its cure."""
-    why = said(done)
+    why = failure_text(done)
     if done.status == _NOT_FOUND or _MISSING.search(why):
         package = _PACKAGES.get(program, program)
         return EndpointError(

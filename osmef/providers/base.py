@@ -128,7 +128,7 @@ Unread = Callable[[str], None]
 """Told of each thing that looks like ours and whose mark can't be read: which, and what it says."""
 
 
-def pass_over(_thing: str) -> None:
+def ignore_unreadable(_thing: str) -> None:
     """Ignore a resource whose mark can't be read."""
 
 
@@ -338,7 +338,7 @@ class Provider(ABC):
     @classmethod
     @abstractmethod
     def owned(
-        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+        cls, access: Access, run: str | None = None, unread: Unread = ignore_unreadable
     ) -> list[Resource]:
         """List existing resources with our mark, of one run or of all.
 

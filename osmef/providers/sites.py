@@ -46,7 +46,7 @@ def seen_from(site: str | None, cell: Cell) -> Cell:
 
 def _ends_at(site: str | None, cell: Cell) -> list[tuple[str, EndpointSettings]]:
     """Return the ends at a site with their keys."""
-    named = cell.scenario.endpoints.each.items()
+    named = cell.scenario.endpoints.given_ends.items()
     return [(f"endpoints.{name}", end) for name, end in named if end.site == site]
 
 

@@ -50,7 +50,7 @@ _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
 
 @dataclass(frozen=True)
-class Output:
+class ProgramResult:
     """Result of a program on an endpoint."""
 
     status: int
@@ -90,7 +90,7 @@ class RemoteProcess:
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line.decode(errors="replace")
 
-    def ending(self) -> str:
+    def exit_text(self) -> str:
         """Return how the program ended: its exit status, and the end of its stderr."""
         exceeded = self._exceeded or self._channel.get_transport().saved_exception
         if isinstance(exceeded, LimitExceededError):
@@ -99,9 +99,9 @@ class RemoteProcess:
         self._channel.status_event.wait(EXIT_STATUS_S)
         status = self._channel.exit_status if self._channel.exit_status_ready() else None
         how = "the connection was lost" if status is None else _exit_text(status)
-        return f"{how}{self.aside()}"
+        return f"{how}{self.recent_stderr()}"
 
-    def aside(self) -> str:
+    def recent_stderr(self) -> str:
         """Return the end of its stderr since the last call, after a colon."""
         stderr = b""
         with contextlib.suppress(*_BROKEN):
@@ -184,7 +184,7 @@ class SshSession:
 
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", within_s: float | None = None
-    ) -> Output:
+    ) -> ProgramResult:
         """Run a program to its end, within a time limit.
 
         Raises ReachError when it is silent for too long, or exceeds a bound.
@@ -198,7 +198,7 @@ class SshSession:
                 status = channel.recv_exit_status()
                 if status == _NO_STATUS and not self.is_open:
                     raise self._transport.saved_exception or EOFError
-                return Output(status, stdout, stderr)
+                return ProgramResult(status, stdout, stderr)
         except _BROKEN as error:
             raise command_failed(self.name, argv[0], error) from error
         finally:

@@ -23,7 +23,7 @@ from osmef.analysis.seasons import (
     change_table,
     contrast_table,
     course_table,
-    levels,
+    level_segments,
     pair_table,
     platform_table,
     price_table,
@@ -268,7 +268,7 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
     windows = _windows(rows)
     timed = bool(rows["began"].notna().all())
     by_platform = {name: rows[rows["platform"] == name] for name in shown}
-    found = {name: levels(of) for name, of in by_platform.items()}
+    found = {name: level_segments(of) for name, of in by_platform.items()}
     has_gaps = timed and any(
         _has_gap(of, _calendar(planned, name)) for name, of in by_platform.items()
     )

@@ -18,7 +18,7 @@ from osmef.results.measure import BIT_RATE
 from osmef.results.observations import BucketFound, Purpose
 from osmef.results.rundir import RunDirectory, find_runs
 from osmef.results.summary import Summary
-from osmef.results.trial import Limit, Trial
+from osmef.results.trial import Bottleneck, Trial
 from osmef.scenario.names import nearest_or_all
 
 _REQUESTS = (
@@ -291,14 +291,14 @@ def exchanges_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
 
 
 def limits_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
-    """Return one row a cell: run, cell, and the number of connections by ``Limit``."""
+    """Return one row a cell: run, cell, and the number of connections by ``Bottleneck``."""
     rows = [
         {"run": run, "cell": cell.key,
-         **{limit.value: cell.limited_by.get(limit, 0) for limit in Limit}}
+         **{limit.value: cell.limited_by.get(limit, 0) for limit in Bottleneck}}
         for run, summary in summaries.items()
         for cell in summary.cells
     ]  # fmt: skip
-    columns = ["run", "cell", *(limit.value for limit in Limit)]
+    columns = ["run", "cell", *(limit.value for limit in Bottleneck)]
     return pd.DataFrame(rows, columns=pd.Index(columns))
 
 

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from osmef.analysis.layers import LAYER, REFERENCE, comparable, layer_costs
+from osmef.analysis.layers import LAYER, REFERENCE, comparable, layer_overheads
 from osmef.analysis.replication import has_sessions
 from osmef.report.cells import cells_of, chosen, nothing, source_of
 from osmef.report.data import SWEEPS
@@ -394,7 +394,7 @@ def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -
         curves = [
             Curve(look.named(phase.value), stroke(number), points, steps=True)
             for number, (phase, histograms) in enumerate(zip(LoadPhase, found, strict=True))
-            if (points := longer(histograms))
+            if (points := complementary_distribution(histograms))
         ]
         panels += [(cell.label, curves)] if curves else []
     if not panels:
@@ -412,7 +412,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def longer(histograms: Iterable[Histogram]) -> list[tuple[float, float]]:
+def complementary_distribution(histograms: Iterable[Histogram]) -> list[tuple[float, float]]:
     """Return times in microseconds, and the share of exchanges above each.
 
     It begins where the first bucket does and ends where the last one does, which nothing exceeds;
@@ -500,7 +500,7 @@ def layers(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = Non
 
     ``trials`` are those of ``osmef.load`` with a column ``layer``; what else was swept is named
     before the layer. A panel is of ``metric``, or of each number that leads a table, of a round
-    trip or another time, and of the CPU time per GB. See ``osmef.analysis.layers.layer_costs``.
+    trip or another time, and of the CPU time per GB. See ``osmef.analysis.layers.layer_overheads``.
     Raises InputError where no trial tells a layer, or none is of the reference, "bare".
     """
     if LAYER not in trials or not trials[LAYER].eq(REFERENCE).any():
@@ -537,7 +537,7 @@ def _panels(trials: pd.DataFrame, metric: str | None) -> list[tuple[Measure, pd.
         measures = [*leading, *first_time, *(one for one in known if one == CPU_PER_GB)]
     else:
         measures = [one for one in known if one.name == metric] or [chosen(trials, metric)]
-    costs = layer_costs(with_cpu, [one.name for one in measures])
+    costs = layer_overheads(with_cpu, [one.name for one in measures])
     costs = costs[costs["ratio"].notna()]
     of = [(one, costs[costs["metric"] == one.name].reset_index(drop=True)) for one in measures]
     panels = [(one, found) for one, found in of if not found.empty]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from osmef.analysis.throughput import contended
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Cost, Expectation, MetricSummary, Summary, Verdict
-from osmef.results.trial import Limit
+from osmef.results.trial import Bottleneck
 from osmef.scenario.fields import EndpointKind, Money, Placement, Tenancy
 from osmef.scenario.study import Scalar
 from osmef.units import counted, format_duration
@@ -41,14 +41,14 @@ TENANCIES = {
 }
 
 LIMITS = {
-    Limit.SENDER_CPU: "sender CPU",
-    Limit.RECEIVER_CPU: "receiver CPU",
-    Limit.RECEIVE_WINDOW: "receive window",
-    Limit.SEND_BUFFER: "send buffer",
-    Limit.NETWORK: "network",
-    Limit.SENDER_IDLE: "idle sender",
-    Limit.SHAPER: "shaper",
-    Limit.INCONCLUSIVE: "inconclusive",
+    Bottleneck.SENDER_CPU: "sender CPU",
+    Bottleneck.RECEIVER_CPU: "receiver CPU",
+    Bottleneck.RECEIVE_WINDOW: "receive window",
+    Bottleneck.SEND_BUFFER: "send buffer",
+    Bottleneck.NETWORK: "network",
+    Bottleneck.SENDER_IDLE: "idle sender",
+    Bottleneck.SHAPER: "shaper",
+    Bottleneck.INCONCLUSIVE: "inconclusive",
 }
 """What limited a connection, as pages and figures call it."""
 
@@ -375,7 +375,7 @@ def _number_of(number: object) -> float | None:
 
 
 def pairs_of(row: Mapping[Any, Any], measure: Measure) -> str:
-    """Return a row of ``nested_pairs`` in words: the split of the spread, and what to add."""
+    """Return a row of ``variance_table`` in words: the split of the spread, and what to add."""
     ends = measure.between(row["mean_low"], row["mean_high"])
     split = (
         f"{measure.name} varies by {row['between_percent']:.3g} % between its {row['pairs']} pairs"

@@ -14,7 +14,7 @@ from osmef.report.fit import LONG, TextColumn, column, table
 from osmef.report.summary import other_than_asked, short_cells, short_names, shown_values, written
 from osmef.results.measure import Measure, shown_unit
 from osmef.results.summary import CPU_PER_GB, CellInfo, LayerCost, MetricSummary, Summary
-from osmef.results.trial import Limit
+from osmef.results.trial import Bottleneck
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
 from osmef.units import counted, rate_unit
@@ -27,13 +27,13 @@ _SHORT: dict[object, str] = {
     Tenancy.DIFFERENT_TENANT: "other",
 }
 _LIMITS = {
-    Limit.SENDER_CPU: "send CPU",
-    Limit.RECEIVER_CPU: "recv CPU",
-    Limit.RECEIVE_WINDOW: "window",
-    Limit.SEND_BUFFER: "buffer",
-    Limit.NETWORK: "net",
-    Limit.SENDER_IDLE: "idle",
-    Limit.INCONCLUSIVE: "?",
+    Bottleneck.SENDER_CPU: "send CPU",
+    Bottleneck.RECEIVER_CPU: "recv CPU",
+    Bottleneck.RECEIVE_WINDOW: "window",
+    Bottleneck.SEND_BUFFER: "buffer",
+    Bottleneck.NETWORK: "net",
+    Bottleneck.SENDER_IDLE: "idle",
+    Bottleneck.INCONCLUSIVE: "?",
 }
 
 

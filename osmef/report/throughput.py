@@ -34,7 +34,7 @@ from osmef.report.style import (
     styled,
 )
 from osmef.report.summary import LIMITS, Point, ShownPlacement, Variant, short_names, written
-from osmef.results.trial import Limit
+from osmef.results.trial import Bottleneck
 from osmef.units import format_rate
 
 AGGREGATE = "aggregate_btc_bps"
@@ -279,14 +279,14 @@ def _spans_a_decade(lines: Sequence[ChartLine]) -> bool:
 # Okabe and Ito's colours, light and dark by turns, and a hatch each for prints in grey. Both ends'
 # CPU and both windows are of one hue; an unknown limit has no colour.
 _LOOKS = {
-    Limit.SENDER_CPU: ("#D55E00", ""),
-    Limit.RECEIVER_CPU: ("#E69F00", "//"),
-    Limit.SEND_BUFFER: ("#0072B2", ""),
-    Limit.RECEIVE_WINDOW: ("#56B4E9", "\\\\"),
-    Limit.NETWORK: ("#009E73", "xx"),
-    Limit.SHAPER: ("#CC79A7", ".."),
-    Limit.SENDER_IDLE: ("#F0E442", "--"),
-    Limit.INCONCLUSIVE: ("#FFFFFF", ""),
+    Bottleneck.SENDER_CPU: ("#D55E00", ""),
+    Bottleneck.RECEIVER_CPU: ("#E69F00", "//"),
+    Bottleneck.SEND_BUFFER: ("#0072B2", ""),
+    Bottleneck.RECEIVE_WINDOW: ("#56B4E9", "\\\\"),
+    Bottleneck.NETWORK: ("#009E73", "xx"),
+    Bottleneck.SHAPER: ("#CC79A7", ".."),
+    Bottleneck.SENDER_IDLE: ("#F0E442", "--"),
+    Bottleneck.INCONCLUSIVE: ("#FFFFFF", ""),
 }
 _BAR_INCHES = 0.26
 
@@ -296,8 +296,8 @@ def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Fi
     """Draw the shares of each cell's connections by bottleneck, a bar a cell.
 
     ``counts`` are those of ``osmef.report.data.limits_of``: one row a cell, with the columns run
-    and cell, and one for each ``Limit``. ``trials`` are those of ``osmef.load``, which name the
-    cells; those without verdicts are left out, and sessions of a platform are together. Raises
+    and cell, and one for each ``Bottleneck``. ``trials`` are those of ``osmef.load``, which name
+    the cells; those without verdicts are left out, and sessions of a platform are together. Raises
     InputError where there are none at all, and for too many.
     """
     known = counts.set_index(["run", "cell"])

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from osmef.results.measure import Better, Measure
-from osmef.results.trial import SCHEMA_VERSION, Limit
+from osmef.results.trial import SCHEMA_VERSION, Bottleneck
 from osmef.scenario.base import Model
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.location import Location
@@ -313,7 +313,7 @@ class CellInfo(Model):
         default=None,
         description="largest `start_spread_s` of these trials, seconds; null without any",
     )
-    limited_by: dict[Limit, int] = Field(
+    limited_by: dict[Bottleneck, int] = Field(
         default_factory=dict,
         description="what limited the measured connections of these trials: how many of them each",
     )

@@ -39,8 +39,8 @@ class SessionTag:
     platform: str | None = None
 
 
-class Limit(StrEnum):
-    """What kept a flow from being faster."""
+class Bottleneck(StrEnum):
+    """Bottleneck of a flow: what kept it from being faster."""
 
     SENDER_CPU = "sender-cpu"
     RECEIVER_CPU = "receiver-cpu"
@@ -56,7 +56,7 @@ class FlowLimit(Model):
     """What limited one connection. The keys of the evidence carry their units."""
 
     flow: int = Field(description="number of the connection, from 0")
-    limited_by: Limit = Field(description="the verdict")
+    limited_by: Bottleneck = Field(description="the verdict")
     evidence: dict[str, float | None] = Field(
         description="the numbers that it rests on; null for what the kernel does not report"
     )
@@ -310,7 +310,7 @@ class Transfer(Model):
     limits: list[FlowLimit] = Field(
         default_factory=list, description="what held each connection back; empty if not judged"
     )
-    limited_by: Limit | None = Field(
+    limited_by: Bottleneck | None = Field(
         default=None, description="what held the transfer back; null if not judged"
     )
 
@@ -398,7 +398,7 @@ class Trial(Model):
     transfers: list[Transfer] = Field(
         default_factory=list, description="each bulk transfer as both ends saw it"
     )
-    limited_by: Limit | None = Field(
+    limited_by: Bottleneck | None = Field(
         default=None,
         description="what limited more than half of the measured bytes of all transfers;"
         " `inconclusive` without such a majority, null if nothing was judged",

@@ -115,7 +115,7 @@ class Endpoints(Model):
     )
 
     @property
-    def each(self) -> dict[str, EndpointSettings]:
+    def given_ends(self) -> dict[str, EndpointSettings]:
         """The given ends by key."""
         named = {
             "sender": self.sender,
@@ -127,7 +127,7 @@ class Endpoints(Model):
 
     @model_validator(mode="after")
     def _only_a_receiver_is_there(self) -> Endpoints:
-        for name, end in self.each.items():
+        for name, end in self.given_ends.items():
             for key in ("address", "port"):
                 if getattr(end, key) is not None:
                     raise conflict(
@@ -140,16 +140,16 @@ class Endpoints(Model):
 
     @model_validator(mode="after")
     def _pair_or_loopback(self) -> Endpoints:
-        alone = [key for key in ("loopback", "node") if key in self.each]
-        if alone and len(self.each) > 1:
+        alone = [key for key in ("loopback", "node") if key in self.given_ends]
+        if alone and len(self.given_ends) > 1:
             what = "both ends at once" if "loopback" in alone else "sender and receiver at once"
-            others = " and ".join(key for key in self.each if key != alone[0])
+            others = " and ".join(key for key in self.given_ends if key != alone[0])
             raise conflict(
                 f"{alone[0]} is {what}, and can't be combined with others",
                 f"remove {others}, or {alone[0]}",
                 *("loopback", "sender", "receiver", "node"),
             )
-        if not alone and len(self.each) < 2:
+        if not alone and len(self.given_ends) < 2:
             raise conflict(
                 "a measurement needs a sender and a receiver, or loopback or node alone",
                 "write both, for example sender: {} and receiver: {}",
@@ -324,14 +324,14 @@ class Scenario(Model):
     def _pairs_have_ends_of_their_own(self) -> Scenario:
         if self.pairs is None:
             return self
-        alone = [key for key in ("loopback", "node") if key in self.endpoints.each]
+        alone = [key for key in ("loopback", "node") if key in self.endpoints.given_ends]
         if alone:
             raise conflict(
                 f"pairs are of a sender and a receiver, and {alone[0]} is neither",
                 "write both, for example sender: {} and receiver: {}, or remove pairs",
                 *("pairs", f"endpoints.{alone[0]}"),
             )
-        groups = [key for key, end in self.endpoints.each.items() if end.count > 1]
+        groups = [key for key, end in self.endpoints.given_ends.items() if end.count > 1]
         if groups:
             raise conflict(
                 "in a group every sender sends to every receiver, and in pairs to its own",
@@ -422,7 +422,7 @@ class Scenario(Model):
     def _groups_of_hosts(self) -> Scenario:
         if self.placement is not Placement.SAME_HOST or self.endpoints.node is not None:
             return self
-        for key, end in self.each.items():
+        for key, end in self.given_ends.items():
             if end.kind is EndpointKind.HOST and end.count > 1:
                 counted = "pairs" if self.pairs else f"endpoints.{key}.count"
                 raise conflict(
@@ -433,17 +433,17 @@ class Scenario(Model):
         return self
 
     @property
-    def each(self) -> dict[str, EndpointSettings]:
+    def given_ends(self) -> dict[str, EndpointSettings]:
         """The given ends by key, with the number of each."""
         if self.pairs is None:
-            return self.endpoints.each
+            return self.endpoints.given_ends
         count = {"count": self.pairs.count}
-        return {key: end.model_copy(update=count) for key, end in self.endpoints.each.items()}
+        return {key: end.model_copy(update=count) for key, end in self.endpoints.given_ends.items()}
 
     @property
     def ends(self) -> tuple[EndpointSettings, EndpointSettings]:
         """Settings of the sending and the receiving end; the same twice for loopback and nodes."""
-        each = list(self.each.values())
+        each = list(self.given_ends.values())
         return (each[0], each[-1])
 
     @property
@@ -454,7 +454,7 @@ class Scenario(Model):
     @property
     def repetitions(self) -> int:
         """The largest number of trials of a cell."""
-        if self.workload.is_for_once and "repeat" not in self.model_fields_set:
+        if self.workload.changes_next_trial and "repeat" not in self.model_fields_set:
             return 1
         return self.repeat.most if isinstance(self.repeat, UntilKnown) else self.repeat
 
@@ -481,7 +481,7 @@ class Scenario(Model):
     @property
     def size(self) -> int:
         """The number of endpoints."""
-        return sum(end.count for end in self.each.values())
+        return sum(end.count for end in self.given_ends.values())
 
     @property
     def shares_hosts(self) -> bool:
@@ -530,7 +530,7 @@ def check_sites(scenario: Scenario) -> None:
         )
     if len(scenario.sites) == 1:
         raise conflict("this is one site", "write it as provider, or name another one", "sites")
-    for name, end in scenario.endpoints.each.items():
+    for name, end in scenario.endpoints.given_ends.items():
         _check_end(scenario, f"endpoints.{name}", end)
     if scenario.is_between_sites:
         _check_between(scenario)

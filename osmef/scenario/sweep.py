@@ -88,7 +88,7 @@ def resolve(scenario: Scenario, tree: Node) -> tuple[Scenario, list[Problem]]:
     """
     problems: list[Problem] = []
     ends: dict[str, EndpointSettings] = {}
-    for name, end in scenario.endpoints.each.items():
+    for name, end in scenario.endpoints.given_ends.items():
         flavor, assignment = _flavor(scenario, name, end)
         if not isinstance(flavor, str) or not flavor.startswith(PREFIX):
             continue

@@ -47,7 +47,7 @@ class Pairs(Model):
         return 1 if self.at is PairsAt.ONCE else self.count
 
     @property
-    def at_most(self) -> int:
+    def max_concurrent(self) -> int:
         """How many of these trials may run concurrently."""
         return self.count if self.at is PairsAt.SIDE_BY_SIDE else 1
 
@@ -170,12 +170,12 @@ class WorkloadSettings(Model):
         return found
 
     @property
-    def is_for_once(self) -> bool:
+    def changes_next_trial(self) -> bool:
         """Whether a trial changes the result of the next one, such as an emptied bucket."""
         return False
 
     @property
-    def given(self) -> dict[str, Any]:
+    def non_default(self) -> dict[str, Any]:
         """The non-default settings, without the kind and the paths of bundles."""
         return self.model_dump(
             mode="json", by_alias=True, exclude_defaults=True, exclude={"kind", "bundles"}
@@ -198,11 +198,11 @@ class WorkloadSettings(Model):
         """Yield warnings about settings that usual programs don't have."""
         yield from ()
 
-    def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:  # noqa: ARG002
+    def warnings_from_facts(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:  # noqa: ARG002
         """Yield warnings that follow from the facts of an endpoint."""
         yield from ()
 
-    def warnings_about(self, metrics: Mapping[str, float | None]) -> Iterator[str]:  # noqa: ARG002
+    def warnings_from_metrics(self, metrics: Mapping[str, float | None]) -> Iterator[str]:  # noqa: ARG002
         """Yield warnings on contradictory metrics of a trial."""
         yield from ()
 

@@ -27,7 +27,7 @@ from osmef.supply.compiler import ToolRunner
 from osmef.supply.program import Architecture, Program
 
 if TYPE_CHECKING:
-    from osmef.remote.session import Output, SshSession
+    from osmef.remote.session import ProgramResult, SshSession
 
 
 _MIRROR = "http://deb.debian.org"
@@ -139,7 +139,7 @@ class PrivateApt:
             ) from error
 
 
-def can_fetch() -> str | None:
+def fetch_problem() -> str | None:
     """Return why no packages can be downloaded; None if required programs exist."""
     try:
         for name in ("apt-get", "dpkg-deb"):
@@ -153,7 +153,7 @@ def open_apt(
     root: Path, suite: str, machine: Architecture, where: str, check: Callable[[], None]
 ) -> PrivateApt:
     """Create an apt in an empty directory. Raises SupplyError on a machine without apt."""
-    why = can_fetch()
+    why = fetch_problem()
     if why is not None:
         raise SupplyError(f"packages can't be fetched here: {why}", where=where, cure=_NO_APT)
     for name in ("state/lists/partial", "cache/archives/partial", "log"):
@@ -358,7 +358,7 @@ def _version(program: Program, path: str, session: SshSession, where: str) -> st
     return None
 
 
-def _marked(output: Output, mark: str) -> list[str]:
+def _marked(output: ProgramResult, mark: str) -> list[str]:
     """Return the lines of a script's output with its marker."""
     lines = output.stdout.decode(errors="replace").splitlines()
     return [line.removeprefix(f"{mark} ") for line in lines if line.startswith(f"{mark} ")]

@@ -28,7 +28,14 @@ from osmef.supply.bundle import (
     read_bundle,
 )
 from osmef.supply.compiler import compiler_of
-from osmef.supply.debian import BundleRequest, Present, bundle_of_packages, can_fetch, find, install
+from osmef.supply.debian import (
+    BundleRequest,
+    Present,
+    bundle_of_packages,
+    fetch_problem,
+    find,
+    install,
+)
 from osmef.supply.program import (
     NAMES,
     Architecture,
@@ -500,7 +507,7 @@ def _state(way: Way, program: Program, architecture: str | None, supplier: Suppl
     wanted, _ = _recipe(way, program, machine, supplier)
     if supplier.store.has(wanted):
         return f" for {machine.name} (made already)"
-    why = can_fetch() if way == "bundle" else None
+    why = fetch_problem() if way == "bundle" else None
     if why is not None:
         raise SupplyError(why)
     return f" for {machine.name}"

@@ -78,7 +78,7 @@ def error_of(task: Task, fault: Fault) -> EndpointError:
     """Return the error of a failed job."""
     match fault:
         case OutputEnded():
-            return task.agent.lost(fault.reason)
+            return task.agent.lost_error(fault.reason)
         case ExecResult():
             return _of_end(task, fault)
         case ErrorEvent() if task.step.command == PROGRAM and fault.kind in _PROGRAM_CURES:

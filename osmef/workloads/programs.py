@@ -522,7 +522,7 @@ class DiskSettings(ProgramsSettings):
             on=Where.SENDER, argv=argv, directory=self.directory, room=f"{room}B", **keys
         )
 
-    def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:
+    def warnings_from_facts(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:
         """Warn if the page cache is measured instead of the disk."""
         if end != "sender":
             return

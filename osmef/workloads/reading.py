@@ -132,7 +132,7 @@ class OutputStream(StrEnum):
     STDERR = "stderr"
 
 
-class Which(StrEnum):
+class MatchSelection(StrEnum):
     """Which of several matches counts."""
 
     FIRST = "first"
@@ -200,8 +200,10 @@ class Reading(Model):
         max_length=40,
         description="the unit in which the program writes it, if that is another one: `MB/s`",
     )
-    which: Which = Field(
-        default=Which.LAST, strict=False, description="which one counts, where there are several"
+    which: MatchSelection = Field(
+        default=MatchSelection.LAST,
+        strict=False,
+        description="which one counts, where there are several",
     )
     stream: OutputStream = Field(
         default=OutputStream.STDOUT, strict=False, description="where the program prints it"
@@ -360,17 +362,17 @@ def _number(found: object, tail: str) -> float:
     return number
 
 
-def _chosen(numbers: Sequence[float], which: Which) -> float:
+def _chosen(numbers: Sequence[float], which: MatchSelection) -> float:
     match which:
-        case Which.FIRST:
+        case MatchSelection.FIRST:
             return numbers[0]
-        case Which.LAST:
+        case MatchSelection.LAST:
             return numbers[-1]
-        case Which.SUM:
+        case MatchSelection.SUM:
             return math.fsum(numbers)
-        case Which.MEAN:
+        case MatchSelection.MEAN:
             return math.fsum(numbers) / len(numbers)
-        case Which.MIN:
+        case MatchSelection.MIN:
             return min(numbers)
-        case Which.MAX:
+        case MatchSelection.MAX:
             return max(numbers)

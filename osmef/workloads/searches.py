@@ -17,12 +17,12 @@ from osmef.analysis.throughput import Bounds, NextTrial, SearchTrial, next_trial
 from osmef.analysis.token_bucket import (
     Bucket,
     Estimate,
-    Filled,
-    filling_rate,
+    Refill,
     find_bucket,
-    find_filling,
+    find_refill,
     has_settled,
     is_proved,
+    refill_rate,
 )
 from osmef.results.measure import Measure
 from osmef.results.observations import (
@@ -148,8 +148,8 @@ def bucket_found(
     elif most_bytes is not None and passed >= most_bytes:
         ended = limit
     fillings = _fillings(transfers, found) if found is not None and later else []
-    filled = [Filled(one.rest_s, _estimate(one.bytes)) for one in fillings if one.bytes is not None]
-    rate = filling_rate(filled, found.size_bytes.value) if found is not None else None
+    filled = [Refill(one.rest_s, _estimate(one.bytes)) for one in fillings if one.bytes is not None]
+    rate = refill_rate(filled, found.size_bytes.value) if found is not None else None
     ends = (first.sender, first.receiver)
     sender, receiver = ends if direction is Direction.FORWARD else ends[::-1]
     return BucketFound(
@@ -169,7 +169,7 @@ def _fillings(transfers: Sequence[PartResult], found: Bucket) -> list[Filling]:
     fillings = []
     for before, after in itertools.pairwise(transfers):
         series = Series.of(after.intervals)
-        given = find_filling(series.lengths_s, series.sizes, found.sustained_bps)
+        given = find_refill(series.lengths_s, series.sizes, found.sustained_bps)
         amount = _ranged(given) if given is not None else None
         fillings.append(Filling(rest_s=_rest_s(before, after), bytes=amount))
     return fillings

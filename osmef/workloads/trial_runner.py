@@ -248,7 +248,7 @@ class _TrialRunner:
         for task in self._tasks:
             task.agent.inbox = self._inbox
             if task.agent.gone is not None:  # it may have reported that to its earlier inbox
-                raise task.agent.lost(task.agent.gone)
+                raise task.agent.lost_error(task.agent.gone)
         armed_s = self._waits.arm_s + self._waits.grace_s
         longest = max(len(group) for pair in self._groups for group in pair)
         for number in range(longest):

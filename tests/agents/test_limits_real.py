@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from osmef.analysis.bulk_transfer import prevailing, transfer_limits
-from osmef.results.trial import FlowLimit, Interval, Limit, TransferEnd
+from osmef.results.trial import Bottleneck, FlowLimit, Interval, TransferEnd
 from tests.agents.paths import FIRST, Paths, busy
 from tests.unique import unique
 
@@ -114,31 +114,31 @@ def pauses(paths: Paths) -> Measured:
     return paths.transfer(sender=sender, connections=2, duration_s=1.5)
 
 
-CASES: list[tuple[Callable[[Paths], Measured], set[Limit]]] = [
-    (starved_sender, {Limit.SENDER_CPU}),
-    (starved_receiver, {Limit.RECEIVER_CPU}),
-    (one_cpu_for_all, {Limit.SENDER_CPU, Limit.RECEIVER_CPU}),
-    (small_receive_window, {Limit.RECEIVE_WINDOW}),
-    (small_receive_window_unpaced, {Limit.RECEIVE_WINDOW}),
-    (small_send_buffer, {Limit.SEND_BUFFER}),
-    (small_send_buffer_unpaced, {Limit.SEND_BUFFER}),
-    (slow_link, {Limit.NETWORK}),
-    (slow_link_of_four, {Limit.NETWORK}),
-    (bucket_with_a_burst, {Limit.SHAPER}),
-    (paced, {Limit.SHAPER}),
-    (emptied_bucket, {Limit.SHAPER}),
-    (pauses, {Limit.SENDER_IDLE}),
+CASES: list[tuple[Callable[[Paths], Measured], set[Bottleneck]]] = [
+    (starved_sender, {Bottleneck.SENDER_CPU}),
+    (starved_receiver, {Bottleneck.RECEIVER_CPU}),
+    (one_cpu_for_all, {Bottleneck.SENDER_CPU, Bottleneck.RECEIVER_CPU}),
+    (small_receive_window, {Bottleneck.RECEIVE_WINDOW}),
+    (small_receive_window_unpaced, {Bottleneck.RECEIVE_WINDOW}),
+    (small_send_buffer, {Bottleneck.SEND_BUFFER}),
+    (small_send_buffer_unpaced, {Bottleneck.SEND_BUFFER}),
+    (slow_link, {Bottleneck.NETWORK}),
+    (slow_link_of_four, {Bottleneck.NETWORK}),
+    (bucket_with_a_burst, {Bottleneck.SHAPER}),
+    (paced, {Bottleneck.SHAPER}),
+    (emptied_bucket, {Bottleneck.SHAPER}),
+    (pauses, {Bottleneck.SENDER_IDLE}),
 ]
 
 
-def judge(measured: Measured) -> tuple[Limit, list[FlowLimit]]:
+def judge(measured: Measured) -> tuple[Bottleneck, list[FlowLimit]]:
     limits = transfer_limits(*measured)
     return prevailing(limits, [flow.bytes for flow in measured[1].flows]), limits
 
 
 @pytest.mark.parametrize(("make", "expected"), CASES, ids=[make.__name__ for make, _ in CASES])
 def test_the_limit_is_named(
-    make: Callable[[Paths], Measured], expected: set[Limit], paths: Paths
+    make: Callable[[Paths], Measured], expected: set[Bottleneck], paths: Paths
 ) -> None:
     verdict, limits = judge(make(paths))
     assert verdict in expected, limits
@@ -209,24 +209,24 @@ def test_a_receiver_under_a_quota(
     assert told.cpus == pytest.approx(cpus)
     assert told.throttled <= told.periods
     if cpus < 0.1 or 2 * told.throttled >= told.periods:
-        assert verdict is Limit.RECEIVER_CPU, limits
+        assert verdict is Bottleneck.RECEIVER_CPU, limits
         assert told.throttled > 0
         assert told.throttled_s > 0
     else:  # a fifth of a CPU is more than a busy machine had for it
-        assert verdict is not Limit.NETWORK, limits
+        assert verdict is not Bottleneck.NETWORK, limits
     assert measured[0].host.quota is None
 
 
 def test_a_sender_under_a_quota(paths: Paths) -> None:
     with quota(0.3) as group:
         verdict, limits = judge(paths.transfer(how=(group, FIRST), connections=4, duration_s=1.5))
-    assert verdict is Limit.SENDER_CPU, limits
+    assert verdict is Bottleneck.SENDER_CPU, limits
 
 
 def test_a_quota_that_is_enough(paths: Paths) -> None:
     with quota(0.3) as group, paths.shaped(SLOW):
         verdict, limits = judge(paths.transfer(how=(group, group), duration_s=1.5))
-    assert verdict is Limit.NETWORK, limits
+    assert verdict is Bottleneck.NETWORK, limits
 
 
 def test_a_quota_that_others_use_up(paths: Paths) -> None:
@@ -239,4 +239,4 @@ def test_a_quota_that_others_use_up(paths: Paths) -> None:
             other.kill()
             other.wait()
     verdict, limits = judge(measured)
-    assert verdict is Limit.NETWORK, limits
+    assert verdict is Bottleneck.NETWORK, limits

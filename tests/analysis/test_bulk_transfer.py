@@ -24,7 +24,15 @@ from osmef.analysis.bulk_transfer import (
     trial_limit,
 )
 from osmef.results.observations import EachCpu, EndpointUse, ProcessUse, Purpose, QuotaUse
-from osmef.results.trial import FlowEnd, FlowLimit, Interval, Limit, TcpState, Transfer, TransferEnd
+from osmef.results.trial import (
+    Bottleneck,
+    FlowEnd,
+    FlowLimit,
+    Interval,
+    TcpState,
+    Transfer,
+    TransferEnd,
+)
 
 rates = st.lists(st.floats(min_value=0, max_value=1e300), min_size=1, max_size=128)
 
@@ -277,120 +285,125 @@ def of_time(share: float) -> float:
 
 
 CASES = {
-    "the path": (end(), end(), FLAT, Limit.NETWORK),
-    "a token bucket": (end(), end(), BURST, Limit.SHAPER),
-    "our own pacing": (end(max_pacing_rate_bps=RATE_BPS * 1.04), end(), FLAT, Limit.SHAPER),
+    "the path": (end(), end(), FLAT, Bottleneck.NETWORK),
+    "a token bucket": (end(), end(), BURST, Bottleneck.SHAPER),
+    "our own pacing": (end(max_pacing_rate_bps=RATE_BPS * 1.04), end(), FLAT, Bottleneck.SHAPER),
     "pacing that was never reached": (
         end(max_pacing_rate_bps=RATE_BPS * 2),
         end(),
         FLAT,
-        Limit.NETWORK,
+        Bottleneck.NETWORK,
     ),
-    "a sender at full CPU": (end(cpu=0.95), end(), FLAT, Limit.SENDER_CPU),
-    "a sender in the run queue": (end(cpu=0.01, wait=0.94), end(), FLAT, Limit.SENDER_CPU),
+    "a sender at full CPU": (end(cpu=0.95), end(), FLAT, Bottleneck.SENDER_CPU),
+    "a sender in the run queue": (end(cpu=0.01, wait=0.94), end(), FLAT, Bottleneck.SENDER_CPU),
     "a sender that is often late": (
         end(cpu=0.3, wait=0.3, busy_us=of_time(0.4)),
         end(),
         FLAT,
-        Limit.SENDER_CPU,
+        Bottleneck.SENDER_CPU,
     ),
-    "nothing to send": (end(busy_us=of_time(0.1)), end(), FLAT, Limit.SENDER_IDLE),
-    "soft interrupts at the sender": (end(interrupts=0.97), end(), FLAT, Limit.SENDER_CPU),
-    "soft interrupts at the receiver": (end(), end(interrupts=0.97), FLAT, Limit.RECEIVER_CPU),
+    "nothing to send": (end(busy_us=of_time(0.1)), end(), FLAT, Bottleneck.SENDER_IDLE),
+    "soft interrupts at the sender": (end(interrupts=0.97), end(), FLAT, Bottleneck.SENDER_CPU),
+    "soft interrupts at the receiver": (end(), end(interrupts=0.97), FLAT, Bottleneck.RECEIVER_CPU),
     "a zero window, slow receiver": (
         end(receive_window_limited_us=of_time(0.8)),
         end(cpu=0.1, wait=0.85),
         FLAT,
-        Limit.RECEIVER_CPU,
+        Bottleneck.RECEIVER_CPU,
     ),
     "a zero window, idle receiver": (
         end(receive_window_limited_us=of_time(0.8)),
         end(),
         FLAT,
-        Limit.RECEIVE_WINDOW,
+        Bottleneck.RECEIVE_WINDOW,
     ),
     "a full window, paced": (
         end(receive_window_limited_us=of_time(0.3), send_window=1_000_000),
         end(),
         FLAT,
-        Limit.RECEIVE_WINDOW,
+        Bottleneck.RECEIVE_WINDOW,
     ),
     "a receiver that is late, but whose window is open": (
         end(),
         end(cpu=0.05, wait=0.9, idle=0.0),
         FLAT,
-        Limit.NETWORK,
+        Bottleneck.NETWORK,
     ),
     "a receiver that is always late, whose window stays open": (
         end(),
         end(cpu=0.015, wait=0.98, idle=0.0),
         FLAT,
-        Limit.RECEIVER_CPU,
+        Bottleneck.RECEIVER_CPU,
     ),
     "a receiver with half of the CPU that it needs": (
         end(),
         end(cpu=0.38, wait=0.38, idle=0.0),
         FLAT,
-        Limit.INCONCLUSIVE,
+        Bottleneck.INCONCLUSIVE,
     ),
     "a receiver under a quota": (
         end(),
         end(cpu=0.1, wait=0.5, throttled=0.95, process=0.1),
         FLAT,
-        Limit.RECEIVER_CPU,
+        Bottleneck.RECEIVER_CPU,
     ),
     "a sender under a quota, with eight flows": (
         end(cpu=0.012, wait=0.5, throttled=0.95, process=0.1),
         end(),
         FLAT,
-        Limit.SENDER_CPU,
+        Bottleneck.SENDER_CPU,
     ),
     "quotas at both ends": (
         end(cpu=0.1, wait=0.5, throttled=0.6, process=0.1),
         end(cpu=0.1, wait=0.5, throttled=0.9, process=0.1),
         FLAT,
-        Limit.RECEIVER_CPU,
+        Bottleneck.RECEIVER_CPU,
     ),
     "a quota that is seldom used up": (
         end(),
         end(cpu=0.08, wait=0.2, throttled=0.2, process=0.08),
         FLAT,
-        Limit.NETWORK,
+        Bottleneck.NETWORK,
     ),
     "a quota that others use up": (
         end(),
         end(cpu=0.01, wait=0.4, throttled=0.95, process=0.01),
         FLAT,
-        Limit.NETWORK,
+        Bottleneck.NETWORK,
     ),
     "the send buffer": (
         end(send_buffer_limited_us=of_time(0.7)),
         end(),
         FLAT,
-        Limit.SEND_BUFFER,
+        Bottleneck.SEND_BUFFER,
     ),
-    "a full send buffer, unpaced": (end(send_buffer=1_000_000), end(), FLAT, Limit.SEND_BUFFER),
-    "a path of CPU time alone": (end(cpu=0.6, idle=0.1), end(), FLAT, Limit.INCONCLUSIVE),
+    "a full send buffer, unpaced": (
+        end(send_buffer=1_000_000),
+        end(),
+        FLAT,
+        Bottleneck.SEND_BUFFER,
+    ),
+    "a path of CPU time alone": (end(cpu=0.6, idle=0.1), end(), FLAT, Bottleneck.INCONCLUSIVE),
     "no state has the majority": (
         end(receive_window_limited_us=of_time(0.3), send_buffer_limited_us=of_time(0.3)),
         end(),
         FLAT,
-        Limit.INCONCLUSIVE,
+        Bottleneck.INCONCLUSIVE,
     ),
     "an old kernel": (
         end(busy_us=None, send_window=None, wait=None),
         end(wait=None),
         FLAT,
-        Limit.INCONCLUSIVE,
+        Bottleneck.INCONCLUSIVE,
     ),
-    "an old kernel, full CPU": (end(busy_us=None, cpu=0.95), end(), FLAT, Limit.SENDER_CPU),
-    "an old kernel, a token bucket": (end(busy_us=None), end(), BURST, Limit.SHAPER),
+    "an old kernel, full CPU": (end(busy_us=None, cpu=0.95), end(), FLAT, Bottleneck.SENDER_CPU),
+    "an old kernel, a token bucket": (end(busy_us=None), end(), BURST, Bottleneck.SHAPER),
 }
 
 
 @pytest.mark.parametrize(("sender", "receiver", "intervals", "expected"), CASES.values(), ids=CASES)
 def test_the_limiting_factor_is_found(
-    sender: TransferEnd, receiver: TransferEnd, intervals: list[Interval], expected: Limit
+    sender: TransferEnd, receiver: TransferEnd, intervals: list[Interval], expected: Bottleneck
 ) -> None:
     (limit,) = transfer_limits(sender, receiver, intervals)
     assert limit.limited_by == expected, limit.evidence
@@ -434,7 +447,7 @@ def test_any_kernel_values_give_exactly_one_verdict(
 ) -> None:
     sender = end(cpu=cpu, wait=wait, idle=idle, interrupts=interrupts, **numbers)
     (limit,) = transfer_limits(sender, end(cpu=cpu, wait=wait), [])
-    assert limit.limited_by in Limit
+    assert limit.limited_by in Bottleneck
     states = ("nothing_to_send", "receive_window", "send_buffer", "network")
     parts = [limit.evidence[f"{state}_percent"] for state in states]
     known = [part for part in parts if part is not None]
@@ -444,16 +457,20 @@ def test_any_kernel_values_give_exactly_one_verdict(
 @pytest.mark.parametrize(
     ("verdicts", "weights", "expected"),
     [
-        ([Limit.NETWORK], [10], Limit.NETWORK),
-        ([Limit.NETWORK, Limit.SENDER_CPU], [10, 20], Limit.SENDER_CPU),
-        ([Limit.NETWORK, Limit.SENDER_CPU], [10, 10], Limit.INCONCLUSIVE),
-        ([Limit.NETWORK, Limit.SHAPER, Limit.SENDER_CPU], [4, 3, 3], Limit.INCONCLUSIVE),
-        ([Limit.NETWORK], [0], Limit.INCONCLUSIVE),
-        ([], [], Limit.INCONCLUSIVE),
+        ([Bottleneck.NETWORK], [10], Bottleneck.NETWORK),
+        ([Bottleneck.NETWORK, Bottleneck.SENDER_CPU], [10, 20], Bottleneck.SENDER_CPU),
+        ([Bottleneck.NETWORK, Bottleneck.SENDER_CPU], [10, 10], Bottleneck.INCONCLUSIVE),
+        (
+            [Bottleneck.NETWORK, Bottleneck.SHAPER, Bottleneck.SENDER_CPU],
+            [4, 3, 3],
+            Bottleneck.INCONCLUSIVE,
+        ),
+        ([Bottleneck.NETWORK], [0], Bottleneck.INCONCLUSIVE),
+        ([], [], Bottleneck.INCONCLUSIVE),
     ],
 )
 def test_a_trial_has_the_verdict_of_most_of_its_bytes(
-    verdicts: list[Limit], weights: list[int], expected: Limit
+    verdicts: list[Bottleneck], weights: list[int], expected: Bottleneck
 ) -> None:
     limits = [
         FlowLimit(flow=flow, limited_by=verdict, evidence={})
@@ -463,12 +480,12 @@ def test_a_trial_has_the_verdict_of_most_of_its_bytes(
 
 
 def test_a_trial_is_judged_by_what_was_measured_and_not_by_its_background() -> None:
-    def judged(verdict: Limit, purpose: Purpose) -> Transfer:
+    def judged(verdict: Bottleneck, purpose: Purpose) -> Transfer:
         limits = [FlowLimit(flow=0, limited_by=verdict, evidence={})]
         return Transfer(purpose=purpose, sender=end(), receiver=end(), limits=limits)
 
-    measured = judged(Limit.NETWORK, Purpose.MEASURED)
-    background = [judged(Limit.SENDER_CPU, Purpose.BACKGROUND) for _ in range(3)]
-    assert trial_limit([measured, *background]) == Limit.NETWORK
+    measured = judged(Bottleneck.NETWORK, Purpose.MEASURED)
+    background = [judged(Bottleneck.SENDER_CPU, Purpose.BACKGROUND) for _ in range(3)]
+    assert trial_limit([measured, *background]) == Bottleneck.NETWORK
     assert trial_limit(background) is None
     assert trial_limit([]) is None

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from osmef.analysis.diagnostics import _p, data_quality, find_warm_up, pairs, warm_ups
+from osmef.analysis.diagnostics import (
+    _p,
+    data_quality,
+    find_warm_up,
+    pairwise_comparisons,
+    warm_ups,
+)
 from tests.simulate.shapes import SHAPES, correlated
 
 
@@ -185,10 +191,10 @@ def test_pairs_of_cells_are_tested() -> None:
     both = pd.concat(
         [trials(noise(8).tolist(), cell="a"), trials((noise(8) + 9).tolist(), cell="b")]
     )
-    (row,) = pairs(both, [X]).to_dict("records")
+    (row,) = pairwise_comparisons(both, [X]).to_dict("records")
     assert (row["metric"], row["a"], row["b"]) == (X, "a", "b")
     assert row["mann_whitney_p_holm"] < 0.01
-    assert pairs(trials([1.0]), [X]).empty
+    assert pairwise_comparisons(trials([1.0]), [X]).empty
 
 
 def test_cells_of_a_run_are_compared_block_by_block() -> None:
@@ -198,7 +204,7 @@ def test_cells_of_a_run_are_compared_block_by_block() -> None:
         trials((level * fall * near).tolist(), cell=cell, group=range(1, 9))
         for cell, level in (("a", 1.0), ("b", 0.95))
     ]
-    found = pairs(pd.concat(frames), [X])
+    found = pairwise_comparisons(pd.concat(frames), [X])
     (row,) = found.to_dict("records")
     assert (row["method"], row["blocks"]) == ("paired", 8)
     assert row["ratio"] == pytest.approx(1 / 0.95)
@@ -206,11 +212,11 @@ def test_cells_of_a_run_are_compared_block_by_block() -> None:
     assert row["paired_p_holm"] == pytest.approx(2 / 2**8)
     assert row["mann_whitney_p"] > 0.2
     assert found.attrs["friedman_p"][X] < 0.02
-    zero = pairs(pd.concat([frames[0], frames[1].assign(**{X: 0.0})]), [X]).iloc[0]
+    zero = pairwise_comparisons(pd.concat([frames[0], frames[1].assign(**{X: 0.0})]), [X]).iloc[0]
     assert (zero["method"], zero["paired_p"]) == ("paired", pytest.approx(2 / 2**8))
     assert np.isnan(zero["ratio"])
     apart = pd.concat([frames[0], frames[1].assign(run="q")])
-    assert pairs(apart, [X])["method"].tolist() == ["unpaired"]
+    assert pairwise_comparisons(apart, [X])["method"].tolist() == ["unpaired"]
 
 
 def test_trials_at_two_placements_are_two_cells() -> None:
@@ -275,7 +281,7 @@ def test_equal_cells_on_several_pairs_seldom_differ() -> None:
     chance, times = np.random.default_rng(3), 40
     alarms = {"mann_whitney_p": 0, "paired_p": 0}
     for _ in range(times):
-        row = pairs(on_pairs(chance), [X]).iloc[0]
+        row = pairwise_comparisons(on_pairs(chance), [X]).iloc[0]
         assert (row["n_a"], row["n_b"], row["method"], row["blocks"]) == (6, 6, "paired", 6)
         for name in alarms:
             alarms[name] += row[name] <= 0.05
@@ -285,7 +291,7 @@ def test_equal_cells_on_several_pairs_seldom_differ() -> None:
 def test_a_cell_on_one_pair_is_one_value_beside_cells_on_several() -> None:
     several = on_pairs(np.random.default_rng(4), cells=1)
     one = several.assign(cell="one", pair=None, group=several["group"] + 100)
-    row = pairs(pd.concat([several, one]), [X]).iloc[0]
+    row = pairwise_comparisons(pd.concat([several, one]), [X]).iloc[0]
     assert (row["n_a"], row["n_b"], row["method"]) == (6, 1, "unpaired")
 
 

@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from osmef.analysis.distributions import (
-    beta_below,
+    beta_cdf,
     beta_quantile,
-    binomial_at_most,
-    binomial_more,
-    normal_below,
+    binomial_cdf,
+    binomial_sf,
+    normal_cdf,
     normal_quantile,
     root,
-    student_below,
+    student_cdf,
     student_quantile,
 )
-from osmef.analysis.null_distributions import chi_squared_above, chi_squared_quantiles
+from osmef.analysis.null_distributions import chi_squared_quantiles, chi_squared_sf
 
 inside = st.floats(0.001, 0.999)
 freedoms = st.floats(1, 5000)
@@ -25,7 +25,7 @@ freedoms = st.floats(1, 5000)
 
 @given(st.floats(-37, 10), inside)
 def test_the_normal_distribution_is_that_of_scipy(x: float, share: float) -> None:
-    assert normal_below(x) == pytest.approx(float(special.ndtr(x)), rel=1e-12)
+    assert normal_cdf(x) == pytest.approx(float(special.ndtr(x)), rel=1e-12)
     assert normal_quantile(share) == pytest.approx(float(special.ndtri(share)), abs=1e-12)
 
 
@@ -35,30 +35,28 @@ def test_the_binomial_distribution_is_that_of_scipy(
 ) -> None:
     k = data.draw(st.integers(-1, n))
     expected = 0.0 if k < 0 else float(special.bdtr(k, n, share))
-    assert binomial_at_most(k, n, share) == pytest.approx(expected, rel=1e-9, abs=1e-250)
+    assert binomial_cdf(k, n, share) == pytest.approx(expected, rel=1e-9, abs=1e-250)
     expected = 1.0 if k < 0 else float(special.bdtrc(k, n, share))
-    assert binomial_more(k, n, share) == pytest.approx(expected, rel=1e-9, abs=1e-250)
+    assert binomial_sf(k, n, share) == pytest.approx(expected, rel=1e-9, abs=1e-250)
 
 
 def test_binomial_tails_are_correct_for_a_million_requests() -> None:
     for k in (949_564, 950_000, 950_430):
-        found = binomial_at_most(k, 1_000_000, 0.95)
+        found = binomial_cdf(k, 1_000_000, 0.95)
         assert found == pytest.approx(float(special.bdtr(k, 1_000_000, 0.95)), rel=1e-7)
 
 
 @given(st.floats(-1000, 1000), freedoms, inside)
 def test_students_distribution_is_that_of_scipy(t: float, freedom: float, share: float) -> None:
     expected = float(special.stdtr(freedom, t))
-    assert student_below(t, freedom) == pytest.approx(expected, rel=1e-8, abs=1e-250)
+    assert student_cdf(t, freedom) == pytest.approx(expected, rel=1e-8, abs=1e-250)
     quantile = float(special.stdtrit(freedom, share))
     assert student_quantile(share, freedom) == pytest.approx(quantile, rel=1e-8, abs=1e-8)
 
 
 @given(st.floats(0, 500), st.lists(inside, min_size=1, max_size=5), freedoms)
 def test_chi_squared_is_that_of_scipy(x: float, shares: list[float], freedom: float) -> None:
-    assert chi_squared_above(x, freedom) == pytest.approx(
-        float(special.chdtrc(freedom, x)), abs=1e-12
-    )
+    assert chi_squared_sf(x, freedom) == pytest.approx(float(special.chdtrc(freedom, x)), abs=1e-12)
     np.testing.assert_allclose(
         chi_squared_quantiles(np.array(shares), freedom), stats.chi2.ppf(shares, freedom), rtol=1e-9
     )
@@ -67,7 +65,7 @@ def test_chi_squared_is_that_of_scipy(x: float, shares: list[float], freedom: fl
 @given(st.floats(0, 0.999), inside, st.floats(0.5, 300), st.floats(0.5, 300))
 def test_the_beta_distribution_is_that_of_scipy(x: float, share: float, a: float, b: float) -> None:
     expected = float(special.betainc(a, b, x))
-    assert beta_below(x, a, b) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert beta_cdf(x, a, b) == pytest.approx(expected, rel=1e-9, abs=1e-12)
     quantile = float(special.betaincinv(a, b, share))
     assert beta_quantile(share, a, b) == pytest.approx(quantile, rel=1e-9)
 

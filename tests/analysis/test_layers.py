@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from osmef.analysis.layers import comparable, layer_costs
+from osmef.analysis.layers import comparable, layer_overheads
 from osmef.errors import InputError
 from osmef.results.frame import describe_columns
 from tests.declared import measure
@@ -35,7 +35,7 @@ def run(
 
 
 def test_each_layer_is_compared_with_the_reference_of_its_block() -> None:
-    table = layer_costs(run(np.random.default_rng(1)), [BTC])
+    table = layer_overheads(run(np.random.default_rng(1)), [BTC])
     assert table[["connections", "layer"]].to_dict("split")["data"] == [
         [1, "vxlan"], [1, "container+vxlan"], [4, "vxlan"], [4, "container+vxlan"],
     ]  # fmt: skip
@@ -60,12 +60,12 @@ def test_the_cpu_s_time_for_each_gb_is_that_of_both_ends_and_of_the_kernel() -> 
     trials = describe_columns(trials.assign(**busy, retransmits=5), told, ["connections", "layer"])
     known, found = comparable(trials)
     assert [one.name for one in found] == [BTC, "cpu_s_per_gb"], "counts are no costs"
-    table = layer_costs(known, ["cpu_s_per_gb"])
+    table = layer_overheads(known, ["cpu_s_per_gb"])
     assert table["ratio"].tolist() == pytest.approx([2.0] * 4)
     assert table["reference_median"].tolist() == pytest.approx([4.0] * 4)
     trials.loc[trials["layer"] == "vxlan", "endpoint_cpu_sender_percent"] = np.nan
     known, _ = comparable(trials)
-    assert set(layer_costs(known, ["cpu_s_per_gb"])["layer"]) == {"container+vxlan"}, "unknown"
+    assert set(layer_overheads(known, ["cpu_s_per_gb"])["layer"]) == {"container+vxlan"}, "unknown"
 
 
 def test_each_of_several_runs_counts_as_one_value() -> None:
@@ -73,14 +73,14 @@ def test_each_of_several_runs_counts_as_one_value() -> None:
     several = [run(chance, f"r{n}", 3) for n in range(6)]
     whole = pd.concat(several, ignore_index=True)
     whole.attrs = several[0].attrs
-    row = layer_costs(whole, [BTC]).iloc[0]
+    row = layer_overheads(whole, [BTC]).iloc[0]
     assert (row["n"], row["unit"], row["method"]) == (6, "runs", "paired")
     assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
 
 
 def test_a_comparison_without_blocks_is_unpaired_and_has_wider_intervals() -> None:
-    paired = layer_costs(run(np.random.default_rng(3)), [BTC]).iloc[0]
-    apart = layer_costs(run(np.random.default_rng(3), sequential=True), [BTC]).iloc[0]
+    paired = layer_overheads(run(np.random.default_rng(3)), [BTC]).iloc[0]
+    apart = layer_overheads(run(np.random.default_rng(3), sequential=True), [BTC]).iloc[0]
     assert (apart["unit"], apart["method"]) == ("trials", "unpaired")
     widths = [row["ratio_high"] - row["ratio_low"] for row in (paired, apart)]
     assert widths[1] > 5 * widths[0]
@@ -92,13 +92,13 @@ def test_layers_without_cost_are_rarely_found_significant() -> None:
     for _ in range(60):
         table = run(chance)
         table[BTC] /= table["layer"].map(COSTS)
-        alarms += bool((layer_costs(table, [BTC])["p_holm"] <= 0.05).any())
+        alarms += bool((layer_overheads(table, [BTC])["p_holm"] <= 0.05).any())
     assert alarms <= 7
 
 
 def test_without_the_reference_nothing_is_compared() -> None:
     trials = run(np.random.default_rng(5))
     with pytest.raises(InputError, match="no trial is of the layer 'host'"):
-        layer_costs(trials, [BTC], reference="host")
+        layer_overheads(trials, [BTC], reference="host")
     lost = trials.assign(**{BTC: trials[BTC].where(trials["layer"] != "bare")})
-    assert layer_costs(lost, [BTC]).empty
+    assert layer_overheads(lost, [BTC]).empty

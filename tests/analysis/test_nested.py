@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.analysis.compare import compare
-from osmef.analysis.describe import NextSample, describe_pairs, split
-from osmef.analysis.diagnostics import data_quality, nested_pairs
+from osmef.analysis.describe import NextSample, describe_pairs, variance_components
+from osmef.analysis.diagnostics import data_quality, variance_table
 from osmef.analysis.quantiles import quantile_interval
 from osmef.analysis.replication import independent
 from osmef.results.frame import describe_columns
@@ -28,7 +28,7 @@ def drawn(
 
 
 def test_the_variance_between_and_within_pairs_is_found() -> None:
-    found = split(drawn(np.random.default_rng(1), 400, 3, 14, 5))
+    found = variance_components(drawn(np.random.default_rng(1), 400, 3, 14, 5))
     assert found is not None
     assert found.between == pytest.approx(14, rel=0.1)
     assert found.within == pytest.approx(5, rel=0.1)
@@ -40,7 +40,7 @@ def test_the_parts_are_right_in_the_mean_also_of_few_pairs_of_unlike_numbers() -
     for _ in range(2000):
         rows = drawn(chance, 5, 6, 10, 10)
         rows["0"], rows["1"] = rows["0"][:2], rows["1"][:1]
-        found = split(rows)
+        found = variance_components(rows)
         assert found is not None
         parts.append((found.between**2, found.within**2))
     between, within = np.mean(parts, axis=0)
@@ -49,20 +49,20 @@ def test_the_parts_are_right_in_the_mean_also_of_few_pairs_of_unlike_numbers() -
 
 
 def test_by_hand() -> None:
-    found = split({"a": [1.0, 3.0], "b": [7.0, 9.0]})
+    found = variance_components({"a": [1.0, 3.0], "b": [7.0, 9.0]})
     assert found is not None
     # Means 2 and 8: the square between is 2 * (9 + 9) = 36, that within is 4 / 2 = 2.
     assert found.within**2 == pytest.approx(2)
     assert found.between**2 == pytest.approx((36 - 2) / 2)
     assert (found.pairs, found.trials, found.mean, found.median) == (2, 2, 5, 5)
-    assert found.error() ** 2 == pytest.approx(17 / 2 + 2 / 4)
+    assert found.standard_error() ** 2 == pytest.approx(17 / 2 + 2 / 4)
 
 
 def test_the_interval_over_pairs_holds_where_that_of_all_trials_does_not() -> None:
     chance, held, pooled = np.random.default_rng(3), 0, 0
     for _ in range(300):
         rows = drawn(chance, 10, 6, 14, 5)
-        found = split(rows)
+        found = variance_components(rows)
         assert found is not None
         interval = found.interval
         held += (interval.low or 0) <= 100 <= (interval.high or 0)
@@ -83,18 +83,18 @@ def test_the_interval_over_pairs_holds_where_that_of_all_trials_does_not() -> No
 def test_more_pairs_or_more_trials_are_recommended_by_their_cost(
     between: float, within: float, pair_cost: float, expected: NextSample
 ) -> None:
-    found = split(drawn(np.random.default_rng(4), 40, 4, between, within))
+    found = variance_components(drawn(np.random.default_rng(4), 40, 4, between, within))
     assert found is not None
-    assert found.more(pair_cost, 10) is expected
+    assert found.next_sample(pair_cost, 10) is expected
 
 
 @pytest.mark.parametrize("rows", [{}, {"a": [1.0, 2.0]}, {"a": [1.0], "b": [2.0]}, {"a": []}])
 def test_too_little_for_a_split(rows: Rows) -> None:
-    assert split(rows) is None
+    assert variance_components(rows) is None
 
 
 def test_no_spread_at_all() -> None:
-    found = split({"a": [5.0, 5.0], "b": [5.0]})
+    found = variance_components({"a": [5.0, 5.0], "b": [5.0]})
     assert found is not None
     assert (found.between, found.within, found.between_share) == (0, 0, None)
 
@@ -104,7 +104,7 @@ numbers = st.floats(-1e9, 1e9)
 
 @given(rows=st.dictionaries(st.text(max_size=3), st.lists(numbers, max_size=5), max_size=5))
 def test_nested_variance_accepts_any_values(rows: Rows) -> None:
-    found = split(rows)
+    found = variance_components(rows)
     assert found is None or (found.within >= 0 and found.between >= 0)
 
 
@@ -165,10 +165,10 @@ def test_differences_between_pairs_are_no_autocorrelation_and_no_drift() -> None
     rows = drawn(np.random.default_rng(8), 6, 6, 14, 1)
     (row,) = data_quality(frame(rows), ["x_bps"]).to_dict("records")
     assert row["doubts"] == ""
-    (told,) = nested_pairs(frame(rows), ["x_bps"]).to_dict("records")
+    (told,) = variance_table(frame(rows), ["x_bps"]).to_dict("records")
     assert (told["pairs"], told["trials"], told["more"]) == (6, 6, "pairs")
     assert told["between_percent"] > 5 * told["within_percent"]
-    assert nested_pairs(frame(rows).assign(pair=None), ["x_bps"]).empty
+    assert variance_table(frame(rows).assign(pair=None), ["x_bps"]).empty
 
 
 @pytest.mark.parametrize("pairs", [2, 3, 5])
@@ -176,7 +176,7 @@ def test_few_pairs_have_an_interval_of_their_mean(pairs: int) -> None:
     """Of drawn pairs it holds the mean of all in 95 %: of 2000, 3 standard errors are 1.5 %."""
     chance, held = np.random.default_rng(9), 0
     for _ in range(2000):
-        found = split(drawn(chance, pairs, 4, 14, 5))
+        found = variance_components(drawn(chance, pairs, 4, 14, 5))
         assert found is not None
         assert found.interval.low is None
         low, high = found.mean_interval.low, found.mean_interval.high
@@ -189,7 +189,7 @@ def test_few_pairs_have_an_interval_of_their_mean(pairs: int) -> None:
 def test_the_gain_and_cost_of_one_more_pair_or_trial_are_computed() -> None:
     rows = {"1": [1.0, 3.0], "2": [7.0, 9.0]}
     trials = frame(rows).assign(wall_s=36.0, price_per_hour=0.4, currency="USD")
-    (told,) = nested_pairs(trials, ["x_bps"]).to_dict("records")
+    (told,) = variance_table(trials, ["x_bps"]).to_dict("records")
     # A pair more has 2 trials of 36 s, and then 3 pairs exist for 6 trials, where 2 did for 4.
     assert told["pair_s"] == pytest.approx(72)
     assert told["pair_cost"] == pytest.approx((3 * 6 - 2 * 4) * 36 / 3600 * 0.2)
@@ -200,6 +200,6 @@ def test_the_gain_and_cost_of_one_more_pair_or_trial_are_computed() -> None:
     narrow = 1 - 4.3027 / 12.7062 * (6 / 9) ** 0.5
     assert told["pair_narrows_percent"] == pytest.approx(100 * narrow, rel=1e-4)
     assert told["trials_narrow_percent"] == pytest.approx(100 * (1 - (8.8333 / 9) ** 0.5), rel=1e-3)
-    (bare,) = nested_pairs(frame(rows), ["x_bps"]).to_dict("records")
+    (bare,) = variance_table(frame(rows), ["x_bps"]).to_dict("records")
     assert np.isnan(bare["pair_s"])
     assert np.isnan(bare["pair_cost"])

@@ -20,10 +20,10 @@ from osmef.analysis.seasons import (
     change_table,
     contrast_table,
     course_table,
-    level,
     pair_table,
     platform_table,
     price_table,
+    seasonally_adjusted,
     session_table,
     session_trials,
     sides_of,
@@ -225,11 +225,11 @@ def test_the_usual_level_of_each_window_is_subtracted() -> None:
     table = sessions()
     usual = table["value"].groupby(table["window"]).median()
     assert usual.max() - usual.min() > 15
-    flat = level(table).groupby(table["window"]).median()
+    flat = seasonally_adjusted(table).groupby(table["window"]).median()
     assert flat.max() - flat.min() < 1.5
     assert flat.iloc[0] == pytest.approx(table["value"].mean(), abs=1.5)
     few = sessions(days=3)
-    assert level(few).tolist() == few["value"].tolist()
+    assert seasonally_adjusted(few).tolist() == few["value"].tolist()
 
 
 def test_a_step_over_the_weeks_is_found_where_it_is() -> None:

@@ -15,13 +15,13 @@ from scipy.stats import kendalltau
 from osmef.analysis.token_bucket import (
     Bucket,
     Estimate,
-    Filled,
-    filling_rate,
+    Refill,
     find_bucket,
-    find_filling,
     find_knee,
+    find_refill,
     has_settled,
     is_proved,
+    refill_rate,
 )
 from osmef.analysis.trends import carried_trend
 
@@ -211,44 +211,44 @@ def test_the_fill_rate_of_a_token_bucket_is_estimated_after_a_rest() -> None:
     sustained = Estimate(1e8, 0.99e8, 1.01e8)
     sizes = bucket(5e7, 1e9, 1e8, 30, 0.1)
     assert has_settled([0.1] * 30, sizes, 1e8)
-    one = find_filling([0.1] * 30, sizes, sustained)
+    one = find_refill([0.1] * 30, sizes, sustained)
     assert one is not None
     assert one.value == pytest.approx(5e7, rel=0.01)
     assert holds(one, 5e7)
 
 
 def test_a_path_without_a_burst_after_a_rest_has_a_fill_rate_of_zero() -> None:
-    one = find_filling([1.0] * 8, [12_500_000] * 8, Estimate(1e8, 0.99e8, 1.01e8))
+    one = find_refill([1.0] * 8, [12_500_000] * 8, Estimate(1e8, 0.99e8, 1.01e8))
     assert one is not None
     assert one.value == pytest.approx(0, abs=1)
 
 
 def test_a_rate_that_does_not_settle_gives_no_fill_rate() -> None:
     assert not has_settled([1.0] * 20, [10**8] * 20, 1e8)
-    assert find_filling([1.0] * 20, [10**8] * 20, Estimate(1e8, None, None)) is None
+    assert find_refill([1.0] * 20, [10**8] * 20, Estimate(1e8, None, None)) is None
 
 
-def given_after(*rests: float, rate_bps: float, size: float) -> list[Filled]:
+def given_after(*rests: float, rate_bps: float, size: float) -> list[Refill]:
     filled = (min(rest * rate_bps / 8, size) for rest in rests)
     return [
-        Filled(rest, Estimate(value, value, value))
+        Refill(rest, Estimate(value, value, value))
         for rest, value in zip(rests, filled, strict=True)
     ]
 
 
 def test_the_rate_at_which_it_fills() -> None:
-    one = filling_rate(given_after(4, 8, 16, rate_bps=1e8, size=3e8), 3e8)
+    one = refill_rate(given_after(4, 8, 16, rate_bps=1e8, size=3e8), 3e8)
     assert one is not None
     assert one.value == pytest.approx(1e8)
     assert holds(one, 1e8)
 
 
 def test_a_full_bucket_does_not_count() -> None:
-    one = filling_rate(given_after(4, 8, 900, rate_bps=1e8, size=3e8), 3e8)
+    one = refill_rate(given_after(4, 8, 900, rate_bps=1e8, size=3e8), 3e8)
     assert one is not None
     assert one.value == pytest.approx(1e8)
     assert one.low is None
-    assert filling_rate(given_after(900, rate_bps=1e8, size=3e8), 3e8) is None
+    assert refill_rate(given_after(900, rate_bps=1e8, size=3e8), 3e8) is None
 
 
 values = st.lists(st.integers(10**6, 2 * 10**6), min_size=5, max_size=9, unique=True)

@@ -53,7 +53,7 @@ class Guests(HeldEndpoints):
         journal.intend(thing)
         self.file.touch()
 
-    def look(self, plan: Plan) -> None:
+    def verify(self, plan: Plan) -> None:
         assert plan.study.digest == self.plan.study.digest
         if not self.file.exists():
             raise ReachError("no route to host", where=self.id, cure="start it")

@@ -244,7 +244,11 @@ def test_a_run_that_is_measured_is_waited_for(state: str, memory: str) -> None:
 
 @pytest.mark.parametrize(
     ("url", "told"),
-    [("ftpx://a/b", "no place"), ("s3://", "no bucket"), ("gdrive://a/b", "no place|no library")],
+    [
+        ("ftpx://a/b", "can't be opened"),
+        ("s3://", "no bucket"),
+        ("gdrive://a/b", "can't be opened|no library"),
+    ],
 )
 def test_an_invalid_export_url_is_reported(state: str, url: str, told: str) -> None:
     with pytest.raises(InputError, match=told):

@@ -285,7 +285,7 @@ def test_a_cell_that_is_known_is_left_out_and_the_others_go_on(tmp_path: Path) -
     assert [cell.key for cell in found.cells] == ["connections=8"]
     assert found.run.complete
     assert found.run.scenario_digest == whole.read_summary().run.scenario_digest
-    (warning,) = [one for one in found.run.warnings if "campaign knows" in one]
+    (warning,) = [one for one in found.run.warnings if "stopping rule" in one]
     assert warning.endswith(": connections=1")
     assert reopen(part).left_out == ("connections=1",)
     assert reopen(whole).left_out == ()

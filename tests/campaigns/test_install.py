@@ -15,9 +15,9 @@ from osmef.campaigns.conductor.service import (
     ConductorService,
     cron_line,
     environment,
+    remove_crontab_line,
     service,
     timer,
-    without,
 )
 from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.campaigns.state.store import Store
@@ -195,8 +195,8 @@ def test_only_the_crontab_line_of_the_campaign_is_removed(tmp_path: Path) -> Non
         cron_line(job(tmp_path, name=name), tmp_path / "env") for name in ("weeks", "weeks-2")
     )
     crontab = f"# mine\n0 1 * * * backup # osmef campaign week\n{line}\n{other}\n"
-    assert without(crontab, "weeks") == crontab.replace(f"{line}\n", "")
-    assert without(crontab, "campaign") == crontab
+    assert remove_crontab_line(crontab, "weeks") == crontab.replace(f"{line}\n", "")
+    assert remove_crontab_line(crontab, "campaign") == crontab
 
 
 STAND_IN = """#!/bin/sh

@@ -68,9 +68,9 @@ def test_a_cloud_is_measured_by_one_at_a_time(store: Store) -> None:
     mine = claimed(store, first)
     assert store.claim(second, HERE, NOW) is Refusal.BUSY
     assert isinstance(store.claim(second, HERE, NOW, ClaimTerms(exclusive=False)), SessionRow)
-    assert store.busy(NOW) == dict.fromkeys(first.exclusive_resources, HERE)
+    assert store.resources_in_use(NOW) == dict.fromkeys(first.exclusive_resources, HERE)
     assert store.finish(mine, SessionState.DONE, NOW)
-    assert store.busy(NOW) == {}
+    assert store.resources_in_use(NOW) == {}
     assert store.claim(first, HERE, NOW) is Refusal.TAKEN  # it is done
 
 
@@ -106,7 +106,7 @@ def test_a_session_holds_all_its_places(store: Store) -> None:
     assert isinstance(store.claim(third, HERE, NOW), SessionRow)
     assert store.finish(mine, SessionState.DONE, NOW)
     assert store.claim(second, HERE, NOW) is Refusal.BUSY
-    assert set(store.busy(NOW)) == {"c"}
+    assert set(store.resources_in_use(NOW)) == {"c"}
 
 
 def test_claims_of_a_dead_process_are_released(store: Store) -> None:
@@ -139,7 +139,7 @@ def test_a_clock_that_is_fast_takes_nothing_over(tmp_path: Path, postgresql: Pos
     fast = NOW + 6 * LEASE
     assert store.recover(1, fast) == []
     assert store.claim(second, B, fast) is Refusal.BUSY
-    assert set(store.busy(fast)) == set(first.exclusive_resources)
+    assert set(store.resources_in_use(fast)) == set(first.exclusive_resources)
     store.close()
 
 
@@ -168,7 +168,7 @@ def test_a_conductor_that_lost_a_session_cannot_write_it(store: Store, tmp_path:
     assert not store.locate(a, tmp_path / "a")
     assert store.held(1, A) == {}
     assert state_of(store, session) == (SessionState.RUNNING, B)
-    assert set(store.busy(later)) == set(session.exclusive_resources)
+    assert set(store.resources_in_use(later)) == set(session.exclusive_resources)
     assert store.claim(a, A, later) is Refusal.BUSY
     assert store.finish(b, SessionState.DONE, later)
 

@@ -160,7 +160,9 @@ def test_a_missed_session_has_a_reason(stage: Stage, monkeypatch: pytest.MonkeyP
 
     stage.clock.time = START + 8 * HOUR
     monkeypatch.setattr(stage.clock, "wait", waits)
-    context = ConductorContext(this_process(), stage.clock, AtOnce(), done, stage.tell, again=HOUR)
+    context = ConductorContext(
+        this_process(), stage.clock, AtOnce(), done, stage.tell, busy_poll=HOUR
+    )
     Conductor(store, store.campaign("test"), stage.campaign_plan, context, stage.stop).run()
     first, second, *rest = stage.sessions
     assert (first.state, first.why) == (

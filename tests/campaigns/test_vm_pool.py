@@ -318,7 +318,7 @@ def test_sessions_on_the_local_cloud_share_a_pair_until_it_is_lost(tmp_path: Pat
         run = str(first.vms_held_by)
         (sandbox,) = LocalProvider.owned({}, run)
         LocalProvider.destroy([sandbox], lambda _: None)
-        (pair,) = vm_pool.pairs
+        (pair,) = vm_pool.all_vms
         assert pair.holding is not None
         pair.holding.reach_s = 0.2
         third = session(3)

@@ -154,7 +154,7 @@ def test_correlated_trials_are_reported_in_one_note(osmef: Osmef, make_run: Make
             lines.append(json.dumps({**trials[0], "index": index, "metrics": metrics}))
         (run / "trials.jsonl").write_text("\n".join(lines) + "\n")
     told = osmef("compare", *map(str, runs)).err
-    assert told.count("correlated") == 1
+    assert told.count("allow for it") == 1
     assert "allow for it: aggregate BTC by 0." in told
     assert "other metrics by less" in told
 

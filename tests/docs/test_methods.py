@@ -20,7 +20,7 @@ FIGURES = (ROOT / "docs" / "figures.md").read_text()
 
 NO_METHODS = {
     *("differences", "finite", "check", "cells", "machine_name"),
-    *("distributions", "chi_squared_above", "chi_squared_quantiles"),
+    *("distributions", "chi_squared_sf", "chi_squared_quantiles"),
     *("fill_platforms", "is_loopback", "has_sessions", "has_pairs", "has_runs", "independent"),
     *("session_medians", "platform_columns", "place_columns", "cell_names", "platform_names"),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from osmef.errors import ApiError, CredentialsError, ReachError
-from osmef.providers.base import Access, Resource, Unread, pass_over
+from osmef.providers.base import Access, Resource, Unread, ignore_unreadable
 from osmef.providers.local.provider import LocalProvider
 
 DOWN = "down"
@@ -32,7 +32,7 @@ class MemoryCloud(LocalProvider):
 
     @classmethod
     def owned(
-        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+        cls, access: Access, run: str | None = None, unread: Unread = ignore_unreadable
     ) -> list[Resource]:
         if access.get("cloud") == DOWN:
             raise ReachError("no route", where=DOWN, cure="start it")

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from osmef.engine.check import warnings_about
+from osmef.engine.check import warnings_from_metrics
 from osmef.engine.plan import make_plan
-from osmef.engine.summarise import apart, contended_cells, short_intervals, unsent
+from osmef.engine.summarise import (
+    contended_cells,
+    offered_rate_findings,
+    overlap_findings,
+    short_intervals,
+)
 from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
 
@@ -47,17 +52,17 @@ def test_cpu_steal_is_reported() -> None:
 def test_senders_below_the_offered_rate_are_reported() -> None:
     rates = [{"offered_bps": 6e7, "sent_bps": sent} for sent in (4.5e7, 6e7)]
     beside = {"background_offered_bps": 1e8, "background_sent_bps": 2e7}
-    (note,) = unsent({"a": trials(*rates), "b": trials(beside)})
+    (note,) = offered_rate_findings({"a": trials(*rates), "b": trials(beside)})
     assert "in 2 of 3 trials less than 95 %" in note
     assert "20 % in the worst" in note
     told = ({"offered_bps": 6e7, "sent_bps": 5.8e7}, {"offered_bps": None, "sent_bps": 1e7})
-    assert unsent({"a": trials(*told, {"offered_bps": 6e7, "sent_bps": None})}) == []
+    assert offered_rate_findings({"a": trials(*told, {"offered_bps": 6e7, "sent_bps": None})}) == []
 
 
 def test_trials_below_the_offered_rate_are_counted_and_not_their_directions() -> None:
     forward = {"offered_bps": 6e7, "sent_bps": 3e7}
     both = forward | {"back_offered_bps": 6e7, "back_sent_bps": 1.5e7}
-    (note,) = unsent({"a": trials(forward), "b": trials(both, both)})
+    (note,) = offered_rate_findings({"a": trials(forward), "b": trials(both, both)})
     assert "in 3 of 3 trials" in note
     assert "25 % in the worst" in note
 
@@ -75,15 +80,15 @@ def test_a_warning_of_a_workload_about_its_numbers_is_reported_once() -> None:
     cells = make_plan(load_text(text, Path("test.yaml"))).cells
     rates = {"triad_bytes_per_s": 1e9, "array_caches": 1.5}
     done = trials(rates, rates)
-    (note,) = warnings_about(cells, {cells[0].cell.key: done})
+    (note,) = warnings_from_metrics(cells, {cells[0].cell.key: done})
     assert "1.50 times the size of all last-level caches" in note
     failed = [one.model_copy(update={"status": Status.FAILED}) for one in done]
-    assert warnings_about(cells, {cells[0].cell.key: failed, "another": done}) == []
+    assert warnings_from_metrics(cells, {cells[0].cell.key: failed, "another": done}) == []
 
 
 def test_pairs_that_ran_at_different_times_are_a_note() -> None:
     shares = (0.0, 79.9, 80.0, None)
-    (note,) = apart({"all": trials(*({"overlap_percent": one} for one in shares))})
+    (note,) = overlap_findings({"all": trials(*({"overlap_percent": one} for one in shares))})
     assert "in 2 of 3 trials" in note
     assert "0 % in the worst" in note
-    assert apart({"all": trials({"overlap_percent": 100.0}, {})}) == []
+    assert overlap_findings({"all": trials({"overlap_percent": 100.0}, {})}) == []

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.engine.check import check_study, warnings_of, warnings_there
+from osmef.engine.check import check_study, warnings_from_facts, warnings_of
 from osmef.engine.plan import make_plan
 from osmef.errors import InputError
 from osmef.providers.local.provider import LocalProvider
@@ -43,14 +43,14 @@ sweep: {placement: [same-host, different-host]}
     senders = sorted({end.name for cell in plan.cells for end in cell.senders})
     files = {"{dir}": {"type": "tmpfs"}}
     small, large = {"memory": {"total_bytes": 10**9}}, {"memory": {"total_bytes": 10**12}}
-    assert warnings_there(plan.cells, {}) == []
+    assert warnings_from_facts(plan.cells, {}) == []
     cached = "fit into 1 GB of memory: the page cache is measured, and the disk only in part"
-    assert warnings_there(plan.cells, {senders[0]: small, "other": large}) == [
+    assert warnings_from_facts(plan.cells, {senders[0]: small, "other": large}) == [
         f"{senders[0]}: 1 GB of files {cached}",
         f"{senders[0]}: background: 30 MB of files {cached}",
     ]
     in_memory = {name: {"file_systems": files} for name in senders}
-    assert warnings_there(plan.cells, in_memory)[0] == (
+    assert warnings_from_facts(plan.cells, in_memory)[0] == (
         f"{', '.join(senders)}: the directory of the run is in memory there (tmpfs):"
         " no disk is measured"
     )

@@ -13,10 +13,10 @@ from osmef.engine.layer_endpoints import StackKey, reserve
 from osmef.engine.layers import Layers, _Raised
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, InputError
-from osmef.layers.base import End, Layer, LayerEnd, Underlay, features_of
+from osmef.layers.base import Layer, LayerEnd, Underlay, UnderlayEnd, features_of
 from osmef.layers.host import DuplicateError
 from osmef.layers.root import Root
-from osmef.remote.session import Output
+from osmef.remote.session import ProgramResult
 from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text
 from tests.layers.machines import recorded
@@ -70,7 +70,7 @@ def test_layers_deleted_with_their_endpoint_are_not_removed_before(*, are_kept: 
     hosts = {name: end.host for name, end in underlay.ends.items()}
     hosts["a"].outlives_run, hosts["b"].outlives_run = True, False
     session = SimpleNamespace(
-        run=lambda _argv, stdin: Output(0, stdin, b""), word=lambda _argv: "0"
+        run=lambda _argv, stdin: ProgramResult(0, stdin, b""), word=lambda _argv: "0"
     )
     for host in hosts.values():
         host.root = Root(cast("SshSession", session))
@@ -95,7 +95,7 @@ def test_no_two_layers_have_the_same_addresses_inside(family: Family) -> None:
     for key in keys:
         layers._raised[key] = _Raised()
         ends = {
-            name: End(end.host, {}, {}, 1500)
+            name: UnderlayEnd(end.host, {}, {}, 1500)
             for name, end in zip(key.names, underlay.ends.values(), strict=True)
         }
         found.append(layers._underlay(key, ends))
@@ -112,9 +112,9 @@ def test_other_addresses_are_tried_when_the_first_are_in_use(strangers: int) -> 
     key = StackKey((), Family.IPV4, ("a", "b"))
     layers._raised[key] = _Raised()
     session = SimpleNamespace(
-        run=lambda _argv, stdin: Output(0, stdin, b""), word=lambda _argv: "0"
+        run=lambda _argv, stdin: ProgramResult(0, stdin, b""), word=lambda _argv: "0"
     )
-    ends = {name: End(end.host, {}, {}, 1500) for name, end in underlay.ends.items()}
+    ends = {name: UnderlayEnd(end.host, {}, {}, 1500) for name, end in underlay.ends.items()}
     for end in ends.values():
         end.host.root = Root(cast("SshSession", session))
     tried = list[str]()

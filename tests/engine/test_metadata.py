@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from osmef.engine.station import first_moment, made_at
+from osmef.engine.station import creation_moment, first_moment
 
 
 def test_a_first_start_begins_with_the_moment_before_its_first_group() -> None:
@@ -13,5 +13,5 @@ def test_a_resumed_run_keeps_what_was_collected_before() -> None:
     moments = [*written, *again, "00003"]
     assert len(set(moments)) == len(moments)
     assert sorted(moments) == moments
-    assert made_at(moments) == again[-1]
-    assert made_at(written) == "00000"
+    assert creation_moment(moments) == again[-1]
+    assert creation_moment(written) == "00000"

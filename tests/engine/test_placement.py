@@ -9,11 +9,11 @@ import pytest
 from osmef.engine.placement import (
     PairPlacement,
     check,
+    common_value,
     mismatches,
     overall,
     pair_placements,
     requested,
-    the_same,
 )
 from osmef.engine.plan import PlannedCell, make_plan
 from osmef.errors import PlacementError
@@ -119,6 +119,6 @@ def test_a_member_elsewhere_is_found() -> None:
 
 
 def test_different_values_have_no_common_value() -> None:
-    assert the_same([1, 1]) == 1
-    assert the_same([1, 2]) is None
-    assert the_same([]) is None
+    assert common_value([1, 1]) == 1
+    assert common_value([1, 2]) is None
+    assert common_value([]) is None

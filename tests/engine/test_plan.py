@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.engine.placement import without_effect
+from osmef.engine.placement import sequential_reason
 from osmef.engine.plan import (
     Plan,
     PlannedTrial,
@@ -402,7 +402,7 @@ def test_concurrent_pairs_are_in_one_block_and_may_run_at_once() -> None:
     plan = plan_of(PAIRS + "pairs: {count: 2, at: side by side}")
     assert [trial.group for trial in plan.trials] == [1, 1, 2, 2]
     assert most_at_once(plan.trials) == 2
-    assert without_effect(plan) is None
+    assert sequential_reason(plan) is None
 
 
 HOSTS = "{sender: {kind: host}, receiver: {kind: host}}"
@@ -438,5 +438,5 @@ def test_a_group_of_physical_hosts_is_a_machine_each() -> None:
     ],
 )
 def test_a_parallel_setting_without_effect_is_reported(text: str, told: str | None) -> None:
-    found = without_effect(plan_of(text))
+    found = sequential_reason(plan_of(text))
     assert (found is None) if told is None else (found is not None and told in found)

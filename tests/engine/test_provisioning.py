@@ -15,11 +15,11 @@ from osmef.engine.events import Observer
 from osmef.engine.journal import Journal
 from osmef.engine.placement import (
     ProvisionedEndpoints,
+    endpoints_to_replace,
     mismatches,
     pair_placements,
     provision,
     requested,
-    to_replace,
 )
 from osmef.engine.plan import Plan, make_plan
 from osmef.engine.run import Run
@@ -67,16 +67,18 @@ def at(hosts: Mapping[str, str | None]) -> dict[str, Location]:
 def test_as_few_endpoints_as_needed_are_recreated(
     hosts: dict[str, str | None], moved: list[str]
 ) -> None:
-    assert to_replace(PLACEMENTS.cells, at(hosts)) == moved
+    assert endpoints_to_replace(PLACEMENTS.cells, at(hosts)) == moved
 
 
 def test_a_physical_host_stays_where_it_is() -> None:
     plan = plan_of("endpoints: {sender: {kind: host}, receiver: {}}")
     host, vm = (end.name for end in plan.endpoints)
-    assert to_replace(plan.cells, {host: Location(host="a"), vm: Location(host="a")}) == [vm]
+    assert endpoints_to_replace(plan.cells, {host: Location(host="a"), vm: Location(host="a")}) == [
+        vm
+    ]
     hosts = plan_of("endpoints: {sender: {kind: host}, receiver: {kind: host}}")
     same = {end.name: Location(host="a") for end in hosts.endpoints}
-    assert to_replace(hosts.cells, same) == []
+    assert endpoints_to_replace(hosts.cells, same) == []
 
 
 GROUPS = plan_of(
@@ -88,7 +90,7 @@ GROUPS = plan_of(
 @given(st.fixed_dictionaries({end.name: st.sampled_from("abc") for end in GROUPS.endpoints}))
 def test_every_misplaced_pair_has_an_endpoint_replaced(hosts: dict[str, str]) -> None:
     locations = {name: Location(host=host, tenant="t") for name, host in hosts.items()}
-    moved = set(to_replace(GROUPS.cells, locations))
+    moved = set(endpoints_to_replace(GROUPS.cells, locations))
     for cell in GROUPS.cells:
         for pair, found in pair_placements(cell, locations).items():
             if mismatches(requested(cell), [found]):

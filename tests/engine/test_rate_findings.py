@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.engine.findings import of_limits, of_searches
+from osmef.engine.findings import burst_warnings, search_findings
 from osmef.engine.plan import make_plan
 from osmef.providers.aws.lookup import _info
 from osmef.results.observations import RateSearch, RateTried, SearchEnding
@@ -36,7 +36,7 @@ def told(workload: str, network: str | None) -> list[str]:
         for cell in cells
         for end in cell.endpoints
     }  # fmt: skip
-    return of_limits(cells, ends)
+    return burst_warnings(cells, ends)
 
 
 def test_ten_seconds_at_a_rate_up_to_so_much_may_be_a_burst() -> None:
@@ -97,19 +97,19 @@ def trial(index: int, ended: SearchEnding, drops: int | None = 0) -> Trial:
 
 @pytest.mark.parametrize("ended", SearchEnding)
 def test_each_search_ending_is_reported(ended: SearchEnding) -> None:
-    assert of_searches([trial(3, ended)]) == [f"trial 3: {ENDS[ended]}"]
+    assert search_findings([trial(3, ended)]) == [f"trial 3: {ENDS[ended]}"]
 
 
 def test_loss_at_the_receiver_is_not_attributed_to_the_path() -> None:
-    (told,) = of_searches([trial(1, SearchEnding.FOUND, drops=60)])
+    (told,) = search_findings([trial(1, SearchEnding.FOUND, drops=60)])
     assert told.endswith("do not; the receiver dropped most of that")
-    (told,) = of_searches([trial(1, SearchEnding.FOUND, drops=None)])
+    (told,) = search_findings([trial(1, SearchEnding.FOUND, drops=None)])
     assert "receiver" not in told
 
 
 def test_of_many_searches_only_unsuccessful_ones_are_reported_in_one_note() -> None:
     many = [trial(n, SearchEnding.FOUND) for n in range(1, 21)]
-    assert of_searches(many) == []
+    assert search_findings(many) == []
     many += [trial(n, SearchEnding.HIGHEST) for n in range(21, 24)]
-    (told,) = of_searches(many)
+    (told,) = search_findings(many)
     assert told.startswith("trial 21 (and 2 more): 48 Mbit/s pass")

@@ -343,7 +343,7 @@ def test_failed_trials_are_measured_again_only_on_request(directory: Make, world
     summary = go(run, script)
     assert (script.started, summary.cells[0].n_failed) == ([], 2)
     script = Script(world, {})
-    summary = go(run, script, again=True)
+    summary = go(run, script, retries_failed=True)
     assert script.started == [2, 4]
     assert (summary.cells[0].n_ok, summary.cells[0].n_failed) == (5, 0)
     assert summary.run.repeated == 2
@@ -363,7 +363,7 @@ def test_a_lost_endpoint_leaves_failed_trials_as_they_were(directory: Make, worl
     run = directory(PAIR.replace("40", "5"))
     with_failures(run, world)
     with pytest.raises(LostError, match="2 of 5 trials could not be measured"):
-        go(run, Script(world, {2: off(RECEIVER)}), SHORT_S, again=True)
+        go(run, Script(world, {2: off(RECEIVER)}), SHORT_S, retries_failed=True)
     summary = run.read_summary()
     assert (summary.cells[0].n_ok, summary.cells[0].n_failed) == (3, 2)
-    assert go(run, Script(world, {}), again=True).cells[0].n_failed == 0
+    assert go(run, Script(world, {}), retries_failed=True).cells[0].n_failed == 0

@@ -9,7 +9,14 @@ import pytest
 
 from osmef.engine.journal import Journal
 from osmef.engine.plan import extended, make_plan
-from osmef.engine.recovery import added, extend, note_extension, note_plan, reopen, session_tag_of
+from osmef.engine.recovery import (
+    extend,
+    extension_text,
+    note_extension,
+    note_plan,
+    reopen,
+    session_tag_of,
+)
 from osmef.errors import InputError
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import SCHEMA_VERSION, SessionTag, Status, Trial
@@ -191,7 +198,7 @@ def test_an_extended_run_is_resumed_with_all_of_its_trials(run: RunDirectory) ->
     note_extension(run, longer)
     assert reopen(run).trials == longer.trials
     assert len(longer.trials) == 2 * len(plan.trials)
-    (told,) = added(Journal(run.journal).history())
+    (told,) = extension_text(Journal(run.journal).history())
     assert "to 4 of each cell" in told
 
 

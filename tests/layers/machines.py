@@ -16,11 +16,11 @@ from typing import Any, cast
 import pytest
 
 from osmef.errors import EndpointError
-from osmef.layers.base import End, Layer, LayerEnd, Underlay
+from osmef.layers.base import Layer, LayerEnd, Underlay, UnderlayEnd
 from osmef.layers.host import LayerHost, overlaps
-from osmef.layers.root import Root, within
+from osmef.layers.root import Root, in_namespace
 from osmef.layers.traces import Trace, TraceNames
-from osmef.remote.session import Output, SshSession
+from osmef.remote.session import ProgramResult, SshSession
 from osmef.scenario.fields import Family
 
 LAB = """
@@ -76,7 +76,7 @@ class Shell:
 
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", within_s: float | None = None
-    ) -> Output:
+    ) -> ProgramResult:
         self.ran.append(list(argv))
         try:
             done = subprocess.run(
@@ -87,10 +87,10 @@ class Shell:
                 timeout=within_s,
             )
         except FileNotFoundError:
-            return Output(127, b"", b"not found")
+            return ProgramResult(127, b"", b"not found")
         # Without a shell nobody says 127: nsenter does, in words and with a status of its own.
         missing = b"failed to execute" in done.stderr
-        return Output(127 if missing else done.returncode, done.stdout, done.stderr)
+        return ProgramResult(127 if missing else done.returncode, done.stdout, done.stderr)
 
     def word(self, argv: Sequence[str]) -> str:
         return self.user if argv[0] == "id" else self.run(argv).stdout.decode().strip()
@@ -139,7 +139,7 @@ class Machines:
         if below is not None:
             addresses = {name: one.address for name, one in below.items()}
         ends = {
-            name: End(
+            name: UnderlayEnd(
                 host,
                 {other: below[name].bind if below else addresses[name]},
                 {other: addresses[other]},
@@ -169,8 +169,8 @@ class Machines:
         here, there = attached["a"], attached["b"]
         port = there.ports.start if there.ports else port
         talk = [sys.executable, "-c", TALK]
-        listen = within(there.space, [*talk, "listen", there.bind, str(port)])
-        connect = within(here.space, [*talk, "connect", there.address, str(port)])
+        listen = in_namespace(there.space, [*talk, "listen", there.bind, str(port)])
+        connect = in_namespace(here.space, [*talk, "connect", there.address, str(port)])
         with subprocess.Popen([*self.shells["b"].enter, *listen], stdout=subprocess.PIPE) as server:
             assert server.stdout is not None
             try:
@@ -303,7 +303,7 @@ def recorded(count: int = 3) -> tuple[Underlay, dict[str, Recorder]]:
     roots = {name: Recorder() for name in names}
     addresses = {name: f"10.0.0.{number}" for number, name in enumerate(names, 1)}
     ends = {
-        name: End(
+        name: UnderlayEnd(
             LayerHost(name, roots[name], TraceNames("a-run", name), Notes()),
             {other: addresses[name] for other in names if other != name},
             {other: addresses[other] for other in names if other != name},

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from osmef.errors import EndpointError
 from osmef.layers.host import overlaps
 from osmef.layers.kinds.tunnels import Vxlan, VxlanSettings
-from osmef.layers.root import InUseError, Root, within
+from osmef.layers.root import InUseError, Root, in_namespace
 from osmef.layers.traces import KINDS, Trace, TraceNames, is_of, remove
 from tests.layers.machines import Machines
 
@@ -221,5 +221,5 @@ def test_a_program_that_was_brought_is_run_where_it_lies(machines: Machines) -> 
 
     shell = machines.shells["a"]
     root = Root(cast("SshSession", shell), words)
-    root.run(within("its-space", ["wg", "--version"]))
+    root.run(in_namespace("its-space", ["wg", "--version"]))
     assert shell.ran[-1] == ["ip", "netns", "exec", "its-space", *there["wg"], "--version"]

@@ -16,7 +16,7 @@ from osmef.kinds import LAYERS
 from osmef.layers.host import LayerHost
 from osmef.layers.root import Root
 from osmef.layers.traces import Trace, TraceNames, is_of, remove
-from osmef.remote.session import Output
+from osmef.remote.session import ProgramResult
 from osmef.scenario.fields import Family
 from tests.layers import engine, runtime
 from tests.layers.machines import Machines, Notes
@@ -53,7 +53,7 @@ class Mortal:
 
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", within_s: float | None = None
-    ) -> Output:
+    ) -> ProgramResult:
         self.steps.take()
         return self.session.run(argv, stdin=stdin, within_s=within_s)
 

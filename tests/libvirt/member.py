@@ -58,7 +58,7 @@ def work(host: Hypervisor) -> list[str]:
     store.check_room(1 << 16)
     store.overlay("a.qcow2", 1 << 20, store.put("a.seed", bytes(1 << 16)), "raw")
     store.read("a.seed", 1 << 16)
-    machine = xml.Machine(maker.mark.name("a"), "x86_64", "tcg", 1, 1 << 25, None)
+    machine = xml.Domain(maker.mark.name("a"), "x86_64", "tcg", 1, 1 << 25, None)
     start_domain(host, maker, machine, None)
     is_running(host, machine.name)
     ours = LibvirtProvider.owned({"uri": host.uri})

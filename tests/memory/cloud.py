@@ -21,8 +21,8 @@ from osmef.providers.base import (
     Resource,
     RunContext,
     Unread,
+    ignore_unreadable,
     never_cancelled,
-    pass_over,
 )
 from osmef.providers.marks import Mark
 from osmef.remote.session import SshSession
@@ -212,7 +212,7 @@ class MemoryProvider(Provider):
         cls,
         access: Access,  # noqa: ARG003
         run: str | None = None,
-        unread: Unread = pass_over,  # noqa: ARG003
+        unread: Unread = ignore_unreadable,  # noqa: ARG003
     ) -> list[Resource]:
         return [mark for mark in cls.world.marks.values() if run in {None, mark.run}]
 

@@ -208,6 +208,6 @@ def test_an_sshd_that_sends_more_than_it_was_asked_for_is_cut_off(sshd: Sshd) ->
             for _ in range(100):
                 channel.sendall(bytes(4_000_000))
         assert not session.is_open
-        assert "that was not asked for" in process.ending()
+        assert "that was not asked for" in process.exit_text()
     session.close()
     server.close()

@@ -184,13 +184,13 @@ def test_the_exit_status_or_signal_of_a_process_is_reported(
 ) -> None:
     process = session.start(["sh", "-c", script])
     assert process.read_line() is None
-    assert process.ending().startswith(ending)
+    assert process.exit_text().startswith(ending)
 
 
 def test_a_line_without_an_end_is_not_kept_for_ever(session: SshSession) -> None:
     process = session.start(["head", "-c", "3000000", "/dev/zero"])
     assert process.read_line() is None
-    assert process.ending() == "it printed a line of more than 1.05 MB"
+    assert process.exit_text() == "it printed a line of more than 1.05 MB"
 
 
 def test_another_host_key_is_rejected_before_authentication(sshd: Sshd) -> None:

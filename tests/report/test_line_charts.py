@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from osmef.errors import NothingToDrawError
 from osmef.report.data import SWEEPS, exchanges_of, sizes_of
-from osmef.report.line_charts import latency, longer, sweep_throughput, sweep_time
+from osmef.report.line_charts import (
+    complementary_distribution,
+    latency,
+    sweep_throughput,
+    sweep_time,
+)
 from osmef.results.observations import (
     Exchange,
     Histogram,
@@ -95,14 +100,14 @@ def trial(
 
 
 def test_the_share_that_took_longer() -> None:
-    both = longer([histogram(5, 3), histogram(0, 1, 1)])
+    both = complementary_distribution([histogram(5, 3), histogram(0, 1, 1)])
     assert both == [(10, 1.0), (11, 0.5), (12, 0.1), (13, 0.1)]
-    assert longer([]) == []
+    assert complementary_distribution([]) == []
 
 
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=20))
 def test_the_share_falls_as_the_time_rises(counts: list[int]) -> None:
-    times, shares = zip(*longer([histogram(*counts)]), strict=True)
+    times, shares = zip(*complementary_distribution([histogram(*counts)]), strict=True)
     assert list(times) == sorted(times)
     assert list(shares) == sorted(shares, reverse=True)
     assert shares[0] == 1

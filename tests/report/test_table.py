@@ -14,7 +14,7 @@ from osmef.analysis.describe import describe, describe_pairs
 from osmef.report.table import comparison, layer_table, summary_table
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, LayerCost, Summary
-from osmef.results.trial import Limit
+from osmef.results.trial import Bottleneck
 from osmef.scenario.fields import Placement
 from osmef.workloads.kinds.stream import Stream
 from tests.declared import measure
@@ -79,9 +79,11 @@ def test_a_latency_row_shows_the_exchange_rate_and_the_background_rate(
 def test_the_limit_of_most_connections_is_named(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
-    alone = make_cell(connections=1, limited_by={Limit.NETWORK: 6})
-    mixed = make_cell(connections=10, limited_by={Limit.NETWORK: 15, Limit.SENDER_CPU: 45})
-    half = make_cell(connections=20, limited_by={Limit.NETWORK: 60, Limit.SHAPER: 60})
+    alone = make_cell(connections=1, limited_by={Bottleneck.NETWORK: 6})
+    mixed = make_cell(
+        connections=10, limited_by={Bottleneck.NETWORK: 15, Bottleneck.SENDER_CPU: 45}
+    )
+    half = make_cell(connections=20, limited_by={Bottleneck.NETWORK: 60, Bottleneck.SHAPER: 60})
     unknown = make_cell(connections=30)
     rows = lines(make_summary(alone, mixed, half, unknown))
     last = [row.partition("31250")[2].strip() for row in rows if "31250" in row]

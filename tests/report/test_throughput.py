@@ -29,7 +29,7 @@ from osmef.report.throughput import (
     udp_loss,
 )
 from osmef.results.summary import CellInfo, Summary
-from osmef.results.trial import Limit
+from osmef.results.trial import Bottleneck
 from tests.report.drawn import legend, lines, texts, visible
 
 MakeTrials = Callable[..., pd.DataFrame]
@@ -217,7 +217,7 @@ def drawn(
     make_trials: MakeTrials,
     make_cell: Callable[..., CellInfo],
     make_summary: Callable[..., Summary],
-    *verdicts: Mapping[Limit, int],
+    *verdicts: Mapping[Bottleneck, int],
 ) -> tuple[list[str], list[str], list[list[float]]]:
     """Return the legend, the names of the bars, and the widths of each limit's parts."""
     cells = [make_cell(connections=n, limited_by=found) for n, found in enumerate(verdicts, 1)]
@@ -243,20 +243,22 @@ Draw = Callable[..., tuple[list[str], list[str], list[list[float]]]]
 
 
 def test_limits_have_a_bar_per_cell_and_a_legend_of_those_found(draw: Draw) -> None:
-    names, bars, widths = draw({Limit.NETWORK: 6}, {Limit.NETWORK: 20, Limit.SENDER_CPU: 60})
+    names, bars, widths = draw(
+        {Bottleneck.NETWORK: 6}, {Bottleneck.NETWORK: 20, Bottleneck.SENDER_CPU: 60}
+    )
     assert names == ["sender CPU", "network"]
     assert bars == ["connections 1", "connections 2"]
     assert widths == [[0, 75], [100, 25]]
 
 
 def test_every_limit_has_a_look(draw: Draw) -> None:
-    names, _, widths = draw(dict.fromkeys(Limit, 1))
-    assert set(names) == {LIMITS[limit] for limit in Limit}
+    names, _, widths = draw(dict.fromkeys(Bottleneck, 1))
+    assert set(names) == {LIMITS[limit] for limit in Bottleneck}
     assert sum(width for (width,) in widths) == pytest.approx(100)
 
 
 def test_cells_without_a_verdict_are_left_out(draw: Draw) -> None:
-    assert draw({}, {Limit.NETWORK: 6})[1] == ["connections 2"]
+    assert draw({}, {Bottleneck.NETWORK: 6})[1] == ["connections 2"]
     with pytest.raises(NothingToDrawError, match="what limited them"):
         draw({}, {})
 
@@ -268,7 +270,9 @@ def test_long_names_leave_room_for_the_bars(
     tmp_path: Path,
 ) -> None:
     cells = [
-        make_cell(key=f"cell {n}", limited_by={Limit.NETWORK: 1}, values={"long": "word " * 40})
+        make_cell(
+            key=f"cell {n}", limited_by={Bottleneck.NETWORK: 1}, values={"long": "word " * 40}
+        )
         for n in range(2)
     ]
     trials = pd.concat([make_trials(cell=f"cell {n}", long=f"word {n} " * 30) for n in range(2)])
@@ -284,7 +288,7 @@ def test_sessions_of_a_platform_are_one_bar(
     make_cell: Callable[..., CellInfo],
     make_summary: Callable[..., Summary],
 ) -> None:
-    found = {"r1": {Limit.NETWORK: 6}, "r2": {Limit.NETWORK: 2, Limit.SENDER_CPU: 8}}
+    found = {"r1": {Bottleneck.NETWORK: 6}, "r2": {Bottleneck.NETWORK: 2, Bottleneck.SENDER_CPU: 8}}
     cell = make_cell()
     trials = pd.concat(
         make_trials(run=run, session=run, platform="p", cell=cell.key) for run in found
@@ -298,7 +302,7 @@ def test_sessions_of_a_platform_are_one_bar(
 
 def test_more_bars_than_can_be_seen_are_refused(draw: Draw) -> None:
     with pytest.raises(NothingToDrawError, match="301 cells are too many"):
-        draw(*[{Limit.NETWORK: 1}] * 301)
+        draw(*[{Bottleneck.NETWORK: 1}] * 301)
 
 
 def test_long_names_are_broken_between_settings() -> None:

@@ -50,7 +50,7 @@ def test_with_an_external_server_the_plan_has_one_endpoint(
 )
 def test_siege_asks_ping_or_pong_there(relay: str, path: str) -> None:
     study = read("{address: 192.0.2.7, port: 80}", f"{{kind: pingpong, max: 1kB{relay}}}")
-    written = study.scenario.workload.given["server"]
+    written = study.scenario.workload.non_default["server"]
     assert written == f"http://192.0.2.7:80{path}"
 
 

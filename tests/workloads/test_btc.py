@@ -148,10 +148,10 @@ def _interfaces(**offloads: bool) -> dict[str, object]:
 def test_missing_segmentation_and_receive_offloads_are_warned_of() -> None:
     settings = BtcSettings()
     none = _interfaces(tcp_segmentation_offload=False, generic_segmentation_offload=False)
-    (text,) = settings.warnings_at("sender", none)
+    (text,) = settings.warnings_from_facts("sender", none)
     assert "no segmentation offload" in text
-    assert not list(settings.warnings_at("receiver", none))
-    (text,) = settings.warnings_at("receiver", _interfaces(generic_receive_offload=False))
+    assert not list(settings.warnings_from_facts("receiver", none))
+    (text,) = settings.warnings_from_facts("receiver", _interfaces(generic_receive_offload=False))
     assert "no receive offload" in text
 
 
@@ -168,7 +168,7 @@ def test_missing_segmentation_and_receive_offloads_are_warned_of() -> None:
 def test_offloads_that_are_there_or_not_known_are_no_reason_to_warn(
     facts: dict[str, object],
 ) -> None:
-    assert not list(BtcSettings().warnings_at("sender", facts))
+    assert not list(BtcSettings().warnings_from_facts("sender", facts))
 
 
 def test_connections_have_classes_in_turn() -> None:

@@ -106,9 +106,9 @@ def test_the_ratio_of_array_size_to_cache_size_is_reported() -> None:
 )
 def test_a_variant_of_stream_is_called_so(caches: float | None, said: str) -> None:
     rates = {"triad_bytes_per_s": 1e9}
-    found = [*StreamSettings().warnings_about({**rates, "array_caches": caches})]
+    found = [*StreamSettings().warnings_from_metrics({**rates, "array_caches": caches})]
     assert [said in one and "variant" in one for one in found] == ([True] if said else [])
-    assert [*StreamSettings().warnings_about({})] == []
+    assert [*StreamSettings().warnings_from_metrics({})] == []
 
 
 def test_stream_without_openmp_has_one_thread() -> None:

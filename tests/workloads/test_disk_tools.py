@@ -157,10 +157,10 @@ def test_a_disk_test_that_measures_memory_is_warned_of(
     kind: str, keys: dict[str, Any], known: Mapping[str, Any], said: list[str]
 ) -> None:
     settings = tool(kind, **keys)._settings
-    found = list(settings.warnings_at("sender", known))
+    found = list(settings.warnings_from_facts("sender", known))
     assert len(found) == len(said)
     assert all(text in one for one, text in zip(found, said, strict=True))
-    assert list(settings.warnings_at("receiver", known)) == []
+    assert list(settings.warnings_from_facts("receiver", known)) == []
 
 
 def test_a_queue_depth_without_effect_is_warned_of() -> None:

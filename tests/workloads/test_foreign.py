@@ -19,7 +19,7 @@ from osmef.errors import AgentError, EndpointError, InputError
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load
 from osmef.workloads.base import Outcome
-from osmef.workloads.kinds.pingpong import Foreign, PingPong, PingPongSettings, read_url
+from osmef.workloads.kinds.pingpong import ExistingServer, PingPong, PingPongSettings, read_url
 from osmef.workloads.trial_runner import TrialJob, run_parts
 from tests.agents.lab import closed_port
 from tests.agents.web import published_ping, published_pong, read_head, talker
@@ -61,15 +61,15 @@ def run(work: PingPong, host: Sequence[Victim]) -> Outcome:
 @pytest.mark.parametrize(
     ("url", "where"),
     [
-        (GOOD, Foreign("192.0.2.7", 8080, "/mping/{size}")),
-        ("http://192.0.2.7/a/{size}/b?c=d", Foreign("192.0.2.7", 80, "/a/{size}/b?c=d")),
-        ("http://192.0.2.7/?n={size}", Foreign("192.0.2.7", 80, "/?n={size}")),
-        ("http://[2001:db8::7]:81/pong/{size}", Foreign("2001:db8::7", 81, "/pong/{size}")),
-        ("http://Ping:81/pong/{size}", Foreign("ping", 81, "/pong/{size}")),
-        ("http://a-1.b_c.example./{size}", Foreign("a-1.b_c.example.", 80, "/{size}")),
+        (GOOD, ExistingServer("192.0.2.7", 8080, "/mping/{size}")),
+        ("http://192.0.2.7/a/{size}/b?c=d", ExistingServer("192.0.2.7", 80, "/a/{size}/b?c=d")),
+        ("http://192.0.2.7/?n={size}", ExistingServer("192.0.2.7", 80, "/?n={size}")),
+        ("http://[2001:db8::7]:81/pong/{size}", ExistingServer("2001:db8::7", 81, "/pong/{size}")),
+        ("http://Ping:81/pong/{size}", ExistingServer("ping", 81, "/pong/{size}")),
+        ("http://a-1.b_c.example./{size}", ExistingServer("a-1.b_c.example.", 80, "/{size}")),
     ],
 )
-def test_a_server_url_is_parsed(url: str, where: Foreign) -> None:
+def test_a_server_url_is_parsed(url: str, where: ExistingServer) -> None:
     assert read_url(url, "server") == where
     (siege,) = workload(server=url).parts()[0].steps
     told = {name: siege.parameters[name] for name in ("host", "port", "path")}
@@ -83,7 +83,7 @@ def test_a_server_url_is_parsed(url: str, where: Foreign) -> None:
     path=st.from_regex(r"/[a-z/]{0,9}", fullmatch=True),
 )
 def test_a_written_server_url_is_read_back(host: object, port: int, path: str) -> None:
-    where = Foreign(str(host), port, f"{path}{{size}}")
+    where = ExistingServer(str(host), port, f"{path}{{size}}")
     assert read_url(f"http://{where.authority}{where.path}", "server") == where
 
 

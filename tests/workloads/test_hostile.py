@@ -93,7 +93,7 @@ def test_an_agent_that_chatters_before_its_first_words_is_given_up(
 ) -> None:
     host = scripted({"job-0": ""})
     host.hello = f"yes '{line('connected')}'"
-    with bounded_memory(), pytest.raises(AgentError, match="outside the protocol"):
+    with bounded_memory(), pytest.raises(AgentError, match="violated the protocol"):
         host.agent("job-0")
 
 

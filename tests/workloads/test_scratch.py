@@ -171,7 +171,7 @@ def test_a_file_system_line_is_parsed_or_unknown(text: str, found: object) -> No
 def test_a_station_reports_the_file_systems_of_its_directories(
     two: list[Victim], elsewhere: Path
 ) -> None:
-    two[0].station.expect(["{dir}", str(elsewhere), "/no/such/place"])
+    two[0].station.register_program_directories(["{dir}", str(elsewhere), "/no/such/place"])
     told = two[0].station.facts()["file_systems"]
     assert told["/no/such/place"] is None
     assert told["{dir}"]["total_bytes"] > told["{dir}"]["available_bytes"] >= 0

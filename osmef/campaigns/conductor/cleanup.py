@@ -35,7 +35,7 @@ class ConductorContext:
     ``halt`` ends a session whose lease was lost, by its number, where the executor can. With
     ``until_idle`` the conductor leaves while no window is open or opens soon. ``vm_pool`` has the
     kept VMs, where the executor can keep some. A cloud that others measure is looked at again after
-    ``again``.
+    ``busy_poll``.
     """
 
     holder: str
@@ -46,7 +46,7 @@ class ConductorContext:
     halt: Callable[[int], None] = lambda _session: None
     until_idle: bool = False
     vm_pool: VmPool | None = None
-    again: timedelta = timedelta(seconds=2)
+    busy_poll: timedelta = timedelta(seconds=2)
 
 
 # What would not go is tried again after so long: so often, and then seldom.
@@ -67,7 +67,7 @@ def paths_of(session: SessionRow) -> list[str]:
     return list(dict.fromkeys([*_left(session), *own]))
 
 
-def is_there(path: Path) -> bool:
+def run_exists(path: Path) -> bool:
     """Return whether a run directory exists. Raises StorageError without permission to look."""
     with storage("look for", path), suppress(FileNotFoundError, NotADirectoryError):
         path.stat()
@@ -78,7 +78,7 @@ def is_there(path: Path) -> bool:
 def is_absent(path: str) -> bool:
     """Return whether a run directory surely does not exist; False without permission to look."""
     try:
-        return not is_there(Path(path))
+        return not run_exists(Path(path))
     except StorageError:
         return False
 

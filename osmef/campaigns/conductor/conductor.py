@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from osmef.campaigns.conductor.cleanup import ConductorContext, is_absent, paths_of, uncleared
-from osmef.campaigns.conductor.dispatch import Dispatcher, PlatformKey, SkipPolicy, key_of
-from osmef.campaigns.executors.session import SessionResult, so_far
+from osmef.campaigns.conductor.dispatch import Dispatcher, PlatformKey, SkipPolicy, platform_key
+from osmef.campaigns.executors.session import SessionResult, partial_result
 from osmef.campaigns.schedule.calendar import LATE, ClockMonitor, late_before
 from osmef.campaigns.schedule.plan import CampaignPlan
 from osmef.campaigns.state.rows import (
@@ -170,7 +170,7 @@ class Conductor:
         if absent or now >= self._renew_at:
             self._renew(now)
         if ended or cleaned or absent or now >= self._next or phase is not before:
-            cells = ended if before else {key_of(platform) for platform in self._plan.parts}
+            cells = ended if before else {platform_key(platform) for platform in self._plan.parts}
             away = absent or before in {None, CampaignPhase.PAUSED}
             self._act(phase, cells, now, away=away)
         self._phase = phase
@@ -226,7 +226,7 @@ class Conductor:
                 left = values["uncleared"] = uncleared(paths_of(session))
             ours = self._store.finish(session, outcome.end.state, now, line, **values)
             self._dispatcher.end(future, now)
-            ended.add(session.cell)
+            ended.add(session.platform_key)
             if not ours:
                 what = f"{session.slot} {session.platform}"
                 self._log.note("gap", f"{what}: another process has taken it over")
@@ -247,11 +247,11 @@ class Conductor:
         late = late_before(self._plan.campaign.missed, now) if away else None
         if self._skips.skip_missed(now, self._why(phase, away=away), late):
             self._watch.note_missed()
-        self._skips.skip_known(ended, now)
+        self._skips.skip_ended_cells(ended, now)
         if not self._stopping:
             self._skips.cleaning.start_due(now, self._wake)
         self._log.note_problems()
-        self._pool_policy.count(now)
+        self._pool_policy.charge_idle(now)
         soon = None
         if phase is CampaignPhase.ACTIVE and not self._stopping:
             soon = self._dispatcher.begin(now, self._log, self._skips)
@@ -370,7 +370,7 @@ def outcome_of(future: Future[SessionResult], session: SessionRow) -> AttemptOut
     except Exception as error:
         state, why = SessionState.FAILED, f"a bug: {type(error).__name__}: {error}"
     end = (
-        so_far(Path(session.directory), state, why)
+        partial_result(Path(session.directory), state, why)
         if session.directory
         else SessionResult(state, why=why)
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from osmef.analysis.quantiles import is_narrow_enough
-from osmef.campaigns.conductor.cleanup import Cleanup, ConductorContext, is_there
+from osmef.campaigns.conductor.cleanup import Cleanup, ConductorContext, run_exists
 from osmef.campaigns.executors.session import SessionJob, SessionResult
 from osmef.campaigns.schedule.calendar import Platform
 from osmef.campaigns.schedule.model import SessionStoppingRule
@@ -49,7 +49,7 @@ def platform_of(session: SessionRow) -> Platform:
     return Platform(session.scenario, session.provider or None, session.instance_class or None)
 
 
-def key_of(platform: Platform) -> PlatformKey:
+def platform_key(platform: Platform) -> PlatformKey:
     """Return the value of SessionRow.cell for sessions of a platform."""
     return (platform.scenario, platform.provider or "", platform.instance_class or "")
 
@@ -115,29 +115,29 @@ class SkipPolicy:
         if rule is not None:
             self.record_medians(self._store.without_medians(self._campaign, rule.metric))
 
-    def known_cells_of(self, platform: PlatformKey) -> list[str]:
+    def ended_cells_of(self, platform: PlatformKey) -> list[str]:
         """Return the keys of the cells of a platform that the stopping rule has ended."""
         rule, keys = self._plan.campaign.stop, self._keys(platform)
         if rule is None or not keys:
             return []
-        known = known_cells(rule, self._store.medians(self._campaign, platform, rule.metric))
+        known = ended_cells(rule, self._store.medians(self._campaign, platform, rule.metric))
         return [key for key in keys if key in known]
 
-    def skip_known(self, platforms: Iterable[PlatformKey], now: datetime) -> None:
+    def skip_ended_cells(self, platforms: Iterable[PlatformKey], now: datetime) -> None:
         """Skip the further sessions of platforms all of whose cells the stopping rule has ended."""
         rule = self._plan.campaign.stop
         if rule is None:
             return
         for platform in platforms:
-            if len(self.known_cells_of(platform)) < max(1, len(self._keys(platform))):
+            if len(self.ended_cells_of(platform)) < max(1, len(self._keys(platform))):
                 continue
             planned = self._store.sessions(self._campaign, [SessionState.PLANNED])
-            left = [one for one in planned if one.cell == platform]
+            left = [one for one in planned if one.platform_key == platform]
             if left:
                 why = f"{rule.metric} is known within {rule.width_percent:g} %"
                 self._leave(left, SessionState.CONVERGED, why, now)
                 done = self._store.sessions(self._campaign, [SessionState.DONE])
-                count = sum(one.cell == platform for one in done)
+                count = sum(one.platform_key == platform for one in done)
                 self._log.note("note", f"{left[0].platform}: {why} after {count} sessions")
 
     def _keys(self, platform: PlatformKey) -> list[str]:
@@ -174,7 +174,7 @@ def session_medians(directory: Path, metric: str) -> dict[str, float | None]:
     }
 
 
-def known_cells(rule: SessionStoppingRule, medians: Mapping[str, Sequence[float]]) -> set[str]:
+def ended_cells(rule: SessionStoppingRule, medians: Mapping[str, Sequence[float]]) -> set[str]:
     """Return the cells that the stopping rule ends, by the medians of their sessions.
 
     The interval of the median over sessions holds although it is looked at after each of them
@@ -216,7 +216,7 @@ class Dispatcher:
         self._sharing: dict[str, set[str]] = defaultdict(set)
         """The clouds of this campaign that a name is a place of."""
         for cloud, names in {
-            part.cloud: part.exclusive_resources for part in campaign_plan.parts.values()
+            part.resource_lines: part.exclusive_resources for part in campaign_plan.parts.values()
         }.items():
             for name in names:
                 self._sharing[name].add(cloud)
@@ -233,7 +233,7 @@ class Dispatcher:
         waits for a cloud that others measure.
         """
         exclusive = self._plan.campaign.exclusive
-        busy = self._store.busy(now) if exclusive and not self.is_full else {}
+        busy = self._store.resources_in_use(now) if exclusive and not self.is_full else {}
         waits = any(name not in self.running.exclusive_resources for name in busy)
         cleaned = skips.cleaning.exclusive_resources if exclusive else set()
         taken = {cloud for name in {*busy, *cleaned} for cloud in self._sharing[name]}
@@ -260,7 +260,7 @@ class Dispatcher:
                     }
         if begun >= _AT_ONCE:
             return timedelta(0)
-        return self._context.again if waits and not self.is_full else None
+        return self._context.busy_poll if waits and not self.is_full else None
 
     def end(self, future: Future[SessionResult], now: datetime) -> None:
         """Remove a session that has ended."""
@@ -290,10 +290,14 @@ class Dispatcher:
 
         Without any cell left its further sessions are skipped, and the claim is refused.
         """
-        if session.directory is not None and is_there(Path(session.directory)):
+        if session.directory is not None and run_exists(Path(session.directory)):
             return session
-        skips.skip_known([session.cell], now)  # another conductor may have come to know the last
-        return replace(session, left_out="\n".join(skips.known_cells_of(session.cell)) or None)
+        skips.skip_ended_cells(
+            [session.platform_key], now
+        )  # another conductor may have come to know the last
+        return replace(
+            session, left_out="\n".join(skips.ended_cells_of(session.platform_key)) or None
+        )
 
     def _terms(self, session: SessionRow) -> ClaimTerms:
         campaign = self._plan.campaign
@@ -312,14 +316,14 @@ class Dispatcher:
         if self.running:
             return None
         if SessionState.RUNNING in self._store.counts(self._row.id):
-            return self._context.again
+            return self._context.busy_poll
         budget = self._plan.campaign.budget or ""
         most, spent = parse_money(budget).amount, self._store.spent(self._row.id)
         planned = self._store.sessions(self._row.id, [SessionState.PLANNED])
-        one_each = {one.cell: one for one in planned}
+        one_each = {one.platform_key: one for one in planned}
         costs = {cell: self._terms(one).expected for cell, one in one_each.items()}
         expensive = [
-            one for one in planned if spent + costs[one.cell] > most
+            one for one in planned if spent + costs[one.platform_key] > most
         ]  # as a claim counts it
         if expensive:
             skips.skip_unaffordable(
@@ -339,7 +343,7 @@ class Dispatcher:
             directory=session.directory or "",
             seed=_seed(self._plan.campaign.seed, session),
             provider=session.provider,
-            keep_until=self._pool_policy.until(session),
+            keep_until=self._pool_policy.kept_until(session),
             left_out=session.cells_left_out,
         )
 
@@ -348,14 +352,14 @@ class Dispatcher:
 
         One on another machine is for that one to clear.
         """
-        if session.directory is not None and is_there(Path(session.directory)):
+        if session.directory is not None and run_exists(Path(session.directory)):
             return session
         lines = filter(None, (session.uncleared, session.directory))
         session = replace(session, uncleared="\n".join(lines) or None)
         name = self._plan.parts[platform_of(session)].study.scenario.name
         for _ in range(_NAMES):
             path = new_path(Path(self._row.out), name)
-            if not is_there(path) and self._store.locate(session, path):
+            if not run_exists(path) and self._store.locate(session, path):
                 return replace(session, directory=str(path))
         raise StorageError(
             "no name is free for a run directory",
@@ -366,7 +370,7 @@ class Dispatcher:
 
 def _seed(seed: int, session: SessionRow) -> int:
     """Return the seed of a session's plan: deterministic, so that it survives a crash."""
-    text = f"{seed} {session.opens.isoformat()} {session.slot} {session.cell}"
+    text = f"{seed} {session.opens.isoformat()} {session.slot} {session.platform_key}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
 
 

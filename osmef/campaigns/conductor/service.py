@@ -128,18 +128,20 @@ def cron_line(job: ConductorService, environment: Path) -> str:
         shlex.quote(str(one)) for one in (job.directory, job.log, environment)
     )
     text = f"cd {directory} && set -a && . {secret} && {command} >>{log} 2>&1"
-    return f"*/5 * * * * {text.replace('%', chr(92) + '%')} {mark(job.name)}"
+    return f"*/5 * * * * {text.replace('%', chr(92) + '%')} {crontab_comment(job.name)}"
 
 
-def mark(name: str) -> str:
+def crontab_comment(name: str) -> str:
     """Return the comment that identifies a campaign's line in a crontab."""
     return f"# osmef campaign {name}"
 
 
-def without(crontab: str, name: str) -> str:
+def remove_crontab_line(crontab: str, name: str) -> str:
     """Return a crontab without the line of a campaign."""
     lines = crontab.splitlines(keepends=True)
-    return "".join(line for line in lines if not line.rstrip().endswith(f" {mark(name)}"))
+    return "".join(
+        line for line in lines if not line.rstrip().endswith(f" {crontab_comment(name)}")
+    )
 
 
 def _lines(*lines: str) -> str:

@@ -148,10 +148,10 @@ def conclude(path: Path) -> SessionResult:
             directory.acquire()
             directory.finish()
             directory.write_summary(summarise(reopen(directory), directory))
-    return so_far(path, SessionState.FAILED, None)
+    return partial_result(path, SessionState.FAILED, None)
 
 
-def so_far(path: Path, state: SessionState, why: str | None) -> SessionResult:
+def partial_result(path: Path, state: SessionState, why: str | None) -> SessionResult:
     """Return the partial result of an attempt that failed: its trials and its cost."""
     try:
         trials = RunDirectory(path).read_trials().trials

@@ -61,7 +61,7 @@ class PlatformPlan:
         return frozenset().union(*(exclusive_resources(settings) for settings in clouds))
 
     @property
-    def cloud(self) -> str:
+    def resource_lines(self) -> str:
         """Its exclusive resources as the database stores them, a line each."""
         return "\n".join(sorted(self.exclusive_resources))
 
@@ -84,7 +84,9 @@ class CampaignPlan:
 
     def rows(self) -> list[PlannedRow]:
         """Return all its sessions with their exclusive resources."""
-        known = {name: (part.cloud, part.study.digest) for name, part in self.parts.items()}
+        known = {
+            name: (part.resource_lines, part.study.digest) for name, part in self.parts.items()
+        }
         return [PlannedRow(one, *known[one.platform]) for one in sessions(self.campaign)]
 
 
@@ -194,11 +196,11 @@ class Week:
     first: date
     slots: dict[str, int]
     sessions: int
-    s: float
+    seconds: float
 
 
 @dataclass(frozen=True)
-class Paid:
+class PaidPeriod:
     """A period in which the VMs of a platform are paid for, and their total time."""
 
     platform: Platform
@@ -234,7 +236,7 @@ class Preview:
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
     charged: bool
-    kept: tuple[Paid, ...] = ()
+    kept: tuple[PaidPeriod, ...] = ()
 
     @property
     def cost(self) -> str:
@@ -267,7 +269,7 @@ class Preview:
             ],
             "weeks": [
                 {"first": w.first.isoformat(), "slots": w.slots, "sessions": w.sessions}
-                | {"duration_s": w.s}
+                | {"duration_s": w.seconds}
                 for w in self.weeks
             ],
             "calendar": [session for one in self.openings for session in one.record()],
@@ -313,7 +315,7 @@ def past_notes(found: Preview, now: datetime) -> list[str]:
     return [f"{what} openings of its windows are over already; {cure}"]
 
 
-def _paid(campaign_plan: CampaignPlan, planned: list[PlannedSession]) -> list[Paid]:
+def _paid(campaign_plan: CampaignPlan, planned: list[PlannedSession]) -> list[PaidPeriod]:
     """Return the times that VMs of each platform exist: in sessions, or also between them."""
     by_platform: dict[Platform, list[PlannedSession]] = defaultdict(list)
     for one in planned:
@@ -323,7 +325,7 @@ def _paid(campaign_plan: CampaignPlan, planned: list[PlannedSession]) -> list[Pa
         length = timedelta(seconds=campaign_plan.parts[platform].seconds)
         since, until = mine[0].due, mine[-1].due + length
         exists = until - since if campaign_plan.parts[platform].kept else len(mine) * length
-        found.append(Paid(platform, since, until, exists.total_seconds()))
+        found.append(PaidPeriod(platform, since, until, exists.total_seconds()))
     return found
 
 

@@ -147,7 +147,7 @@ class Leases(Database):
         """Return the sessions that don't run and have leftover resources."""
         where = (SESSIONS.c.campaign == campaign, SESSIONS.c.uncleared.is_not(None))
         query = select(*COLUMNS).where(*where, SESSIONS.c.state != SessionState.RUNNING.value)
-        return self._sessions(query.order_by(*in_order()))
+        return self._sessions(query.order_by(*session_order()))
 
     def _sessions(self, query: Any) -> list[SessionRow]:
         with self._reading() as connection:
@@ -217,7 +217,7 @@ class Leases(Database):
                 values |= {"phase": CampaignPhase.ENDED.value, "holder": None, "seen_at": now}
             connection.execute(update(CAMPAIGNS).where(CAMPAIGNS.c.id == campaign).values(**values))
 
-    def busy(self, now: datetime) -> dict[str, str]:
+    def resources_in_use(self, now: datetime) -> dict[str, str]:
         """Return the exclusive resources in use with their holders."""
         query = select(HELD.c.name, *COLUMNS).join(SESSIONS, SESSIONS.c.id == HELD.c.session)
         with self._reading() as connection:
@@ -236,7 +236,7 @@ def session_of(row: Mapping[Any, Any]) -> SessionRow:
     return SessionRow(**{**row, "state": SessionState(row["state"])})
 
 
-def in_order() -> Sequence[ColumnElement[Any]]:
+def session_order() -> Sequence[ColumnElement[Any]]:
     """Return the sort key of sessions: due time, then the calendar's random order."""
     return (SESSIONS.c.due, SESSIONS.c.opens, SESSIONS.c.slot, SESSIONS.c.place)
 

@@ -86,14 +86,14 @@ class SessionRow:
         return tuple(self.left_out.split("\n")) if self.left_out else ()
 
     @property
-    def cell(self) -> tuple[str, str, str]:
+    def platform_key(self) -> tuple[str, str, str]:
         """The key of its platform, the same in every slot."""
         return (self.scenario, self.provider, self.instance_class)
 
     @property
     def platform(self) -> str:
         """The display name of its platform."""
-        return platform_name(*self.cell)
+        return platform_name(*self.platform_key)
 
     @property
     def whole_cost(self) -> float | None:

@@ -30,8 +30,8 @@ from osmef.campaigns.state.leases import (
     MANY,
     Leases,
     active_holder,
-    in_order,
     lease_time,
+    session_order,
     spent,
 )
 from osmef.campaigns.state.rows import CampaignPhase, CampaignRow, Gap, SessionRow, SessionState
@@ -144,14 +144,14 @@ class Store(Leases):
         query = select(*COLUMNS).where(SESSIONS.c.campaign == campaign)
         if states is not None:
             query = query.where(SESSIONS.c.state.in_([state.value for state in states]))
-        return self._sessions(query.order_by(*in_order()))
+        return self._sessions(query.order_by(*session_order()))
 
     def due(
         self, campaign: int, now: datetime, most: int, but: Collection[str] = ()
     ) -> list[SessionRow]:
         """Return the first planned sessions that are due, except on some exclusive resources."""
         query = _planned(campaign).where(SESSIONS.c.due <= now, SESSIONS.c.closes > now)
-        query = query.where(SESSIONS.c.cloud.not_in(list(but))).order_by(*in_order())
+        query = query.where(SESSIONS.c.cloud.not_in(list(but))).order_by(*session_order())
         return self._sessions(query.limit(most))
 
     def closed(
@@ -161,7 +161,7 @@ class Store(Leases):
         over = SESSIONS.c.closes <= now
         if late is not None:
             over = or_(over, SESSIONS.c.due < late)
-        return self._sessions(_planned(campaign).where(over).order_by(*in_order()))
+        return self._sessions(_planned(campaign).where(over).order_by(*session_order()))
 
     def next_time(self, campaign: int, now: datetime) -> datetime | None:
         """Return when the next planned session is due, or the next window closes."""
@@ -176,7 +176,7 @@ class Store(Leases):
     def next_session(self, campaign: int, cell: tuple[str, str, str]) -> SessionRow | None:
         """Return the next planned session of a platform."""
         same = [SESSIONS.c[name] == value for name, value in zip(_KEY[2:], cell, strict=True)]
-        query = _planned(campaign).where(*same).order_by(*in_order())
+        query = _planned(campaign).where(*same).order_by(*session_order())
         return next(iter(self._sessions(query.limit(1))), None)
 
     def next_opening(self, campaign: int) -> datetime | None:

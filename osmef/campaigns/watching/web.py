@@ -86,7 +86,7 @@ class RunningEntry:
 
 
 @dataclass(frozen=True)
-class Known:
+class EndedCells:
     """Cells of a platform that the stopping rule has ended, since a slot."""
 
     platform: str
@@ -133,7 +133,7 @@ class CampaignPages:
             weeks=calendar(sessions, _zone(row)),
             day_names=_DAYS,
             running=[_running(one, now) for one in sessions if one.state is SessionState.RUNNING],
-            known=known_since(sessions),
+            known=ended_cells(sessions),
             coming=[one for one in sessions if one.state is SessionState.PLANNED][:_COMING],
             pictures=self._gallery.pictures(row.name, done),
             log=list(reversed(self._store.log(row.id, _LOG_LINES))),
@@ -183,7 +183,7 @@ def calendar(sessions: Sequence[SessionRow], zone: ZoneInfo) -> list[CalendarWee
     return weeks
 
 
-def known_since(sessions: Sequence[SessionRow]) -> list[Known]:
+def ended_cells(sessions: Sequence[SessionRow]) -> list[EndedCells]:
     """Return the cells that the stopping rule has ended, by the first session that skipped them."""
     since: dict[tuple[str, str], str] = {}
     for one in sorted(sessions, key=lambda one: one.due):
@@ -192,7 +192,7 @@ def known_since(sessions: Sequence[SessionRow]) -> list[Known]:
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for (platform, cell), slot in since.items():
         groups[platform, slot].append(cell)
-    return [Known(platform, cells, slot) for (platform, slot), cells in groups.items()]
+    return [EndedCells(platform, cells, slot) for (platform, slot), cells in groups.items()]
 
 
 def _zone(row: CampaignRow) -> ZoneInfo:

@@ -11,10 +11,10 @@ from pydantic import Field
 from pydantic_core import PydanticCustomError
 
 from osmef.errors import EndpointError
-from osmef.layers.base import Counters, End, Layer, LayerEnd, Underlay, peers_of
+from osmef.layers.base import Counters, Layer, LayerEnd, Underlay, UnderlayEnd, peers_of
 from osmef.layers.host import LayerHost, take_address
 from osmef.layers.nics import find
-from osmef.layers.root import KernelError, within
+from osmef.layers.root import KernelError, in_namespace
 from osmef.results.measure import Better, Measure
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Family, Rate
@@ -105,7 +105,7 @@ class BondSettings(LayerSettings):
                 "write it last: [container, bond]",
                 "layer",
             )
-        for name, end in scenario.endpoints.each.items():
+        for name, end in scenario.endpoints.given_ends.items():
             if end.nics < self.nics:
                 yield conflict(
                     f"a bond joins {self.nics} free network cards, and {name} has {end.nics}",
@@ -202,7 +202,7 @@ class Bond(Layer[BondSettings]):
         underlay.each(lambda end: self._lead(end, made[end.name], underlay))
         return made
 
-    def _raise(self, end: End, underlay: Underlay) -> LayerEnd:
+    def _raise(self, end: UnderlayEnd, underlay: Underlay) -> LayerEnd:
         host, own = end.host, underlay.inner[end.name]
         space = host.new_space()
         nics = host.acquire_nics(host.nics[: self.settings.nics], space)
@@ -220,7 +220,7 @@ class Bond(Layer[BondSettings]):
             _hold(host, space, [nic.device for nic in nics], rate)
         return LayerEnd(own, own, space, mtu, (bond,))
 
-    def _lead(self, end: End, attached: LayerEnd, underlay: Underlay) -> None:
+    def _lead(self, end: UnderlayEnd, attached: LayerEnd, underlay: Underlay) -> None:
         """Give the bond its address, and routes to the peers."""
         (bond,), space, own = attached.devices, attached.space, attached.address
         take_address(end.host.root, space, bond, own, underlay.width)
@@ -305,12 +305,12 @@ def _see_duplex(host: LayerHost, space: str, devices: Sequence[str]) -> None:
         space, *(f"link set dev {device} up" for device in devices)
     )  # down, they report none
     for device in devices:
-        argv = within(space, ["cat", f"/sys/class/net/{device}/duplex"])
+        argv = in_namespace(space, ["cat", f"/sys/class/net/{device}/duplex"])
         duplex = host.root.run(argv).stdout.decode(errors="replace").strip()
         if duplex == "full":
             continue
         words = ["ethtool", "-s", device, "speed", str(_NOMINAL_MBIT), "duplex", "full"]
-        if host.outlives_run or host.root.run(within(space, words)).status:
+        if host.outlives_run or host.root.run(in_namespace(space, words)).status:
             raise EndpointError(
                 f"{device} works in {duplex or 'unknown'} duplex, as far as it reports, and by such"
                 " cards the kernel speaks no LACP (IEEE 802.3ad)",

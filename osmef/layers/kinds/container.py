@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from osmef.errors import EndpointError, ReachError
 from osmef.layers import crun
-from osmef.layers.base import End, Layer, LayerEnd, Underlay, peers_of, several_times
+from osmef.layers.base import Layer, LayerEnd, Underlay, UnderlayEnd, peers_of, retry_while_in_use
 from osmef.layers.host import LayerHost, try_address
 from osmef.layers.kinds.virtual_ethernet import (
     NFT,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Bridged(VethNat):
     """The network that engines have by default: a bridge, and translated addresses."""
 
-    def join(self, end: End, outer: str, underlay: Underlay) -> str:
+    def join(self, end: UnderlayEnd, outer: str, underlay: Underlay) -> str:
         """Attach the veth pair to a bridge of its own."""
         return into_bridge(end, outer, self.mtu(end, 0, underlay))
 
@@ -180,7 +180,7 @@ class Container(Layer[ContainerSettings]):
                 self._ports = underlay.free_ports(self.settings.ports)
             return underlay.each(lambda end: self._start(end, underlay))
 
-        return several_times(underlay, attempt)
+        return retry_while_in_use(underlay, attempt)
 
     def _up_by_crun(self, underlay: Underlay) -> Mapping[str, LayerEnd]:
         """Start a container of crun at each end, in a network that is made for it."""
@@ -194,7 +194,7 @@ class Container(Layer[ContainerSettings]):
             network = network_for(self.settings.network, self.settings.mtu, self.settings.ports)
         under = network.up(underlay) if network is not None else None
 
-        def start(end: End) -> LayerEnd:
+        def start(end: UnderlayEnd) -> LayerEnd:
             at = under[end.name] if under is not None else end.below
             prefix = crun.start(end.host, at.space if at is not None else None)
             if under is not None:
@@ -203,7 +203,7 @@ class Container(Layer[ContainerSettings]):
 
         return underlay.each(start)
 
-    def _start(self, end: End, underlay: Underlay) -> LayerEnd:
+    def _start(self, end: UnderlayEnd, underlay: Underlay) -> LayerEnd:
         host, engine = end.host, self._engines[end.name]
         network = self._network(end, underlay)
         home = host.root.session.run(["pwd"]).stdout.decode().strip()
@@ -229,10 +229,10 @@ class Container(Layer[ContainerSettings]):
 
         made = host.make("container", lambda n: host.names.of_engine(engine, n), start)
         name = made.partition(":")[2]
-        prefix = (*host.root.before, engine, "exec", "--interactive", name)
+        prefix = (*host.root.prefix, engine, "exec", "--interactive", name)
         return self._attached(end, underlay, self._address(host, engine, name, end), prefix)
 
-    def _network(self, end: End, underlay: Underlay) -> list[str]:
+    def _network(self, end: UnderlayEnd, underlay: Underlay) -> list[str]:
         """Return the engine's arguments for a container's network, created if need be."""
         host, engine, wanted = end.host, self._engines[end.name], self.settings.network
         if end.space is not None:
@@ -262,7 +262,7 @@ class Container(Layer[ContainerSettings]):
         network = host.make("network", lambda n: host.names.of_engine(engine, n), make)
         return [f"--network={network.partition(':')[2]}", f"--ip={underlay.inner[end.name]}"]
 
-    def _address(self, host: LayerHost, engine: str, name: str, end: End) -> str | None:
+    def _address(self, host: LayerHost, engine: str, name: str, end: UnderlayEnd) -> str | None:
         """Return the container's own address; None where it shares that of the underlay."""
         if end.space is not None or self.settings.network == "host":
             return None
@@ -279,7 +279,7 @@ class Container(Layer[ContainerSettings]):
         return address
 
     def _attached(
-        self, end: End, underlay: Underlay, own: str | None, prefix: tuple[str, ...]
+        self, end: UnderlayEnd, underlay: Underlay, own: str | None, prefix: tuple[str, ...]
     ) -> LayerEnd:
         peer = peers_of(underlay, end)[0]
         if end.below is not None:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from osmef.layers.base import End, LayerEnd, Underlay, peers_of
+from osmef.layers.base import LayerEnd, Underlay, UnderlayEnd, peers_of
 from osmef.layers.host import LayerHost
 from osmef.layers.namespaces import Tunnel, checksum_of
-from osmef.layers.root import KernelError, within
+from osmef.layers.root import KernelError, in_namespace
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import EVERYTHING, OWN_ADDRESSES, LayerSettings
 from osmef.supply.program import Program
@@ -50,7 +50,7 @@ class Geneve(Tunnel[GeneveSettings]):
         """Choose an identifier and a free port."""
         return {"id": secrets.randbelow(2**24 - 1) + 1, "port": underlay.free_port()}
 
-    def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
+    def link(self, end: UnderlayEnd, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s arguments for it."""
         checksum = checksum_of(self.settings.checksum, end)
         return (
@@ -80,7 +80,7 @@ class Gre(Tunnel[GreSettings]):
         """Choose a key."""
         return {"key": secrets.randbelow(2**32 - 1) + 1}
 
-    def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
+    def link(self, end: UnderlayEnd, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s arguments for it."""
         kind = "ip6gre" if family is Family.IPV6 else "gre"
         more = " encaplimit none" if family is Family.IPV6 else ""
@@ -108,7 +108,7 @@ class Ipip(Tunnel[IpipSettings]):
         """Return nothing: it has no identifier."""
         return {}
 
-    def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
+    def link(self, end: UnderlayEnd, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s arguments for it."""
         del numbers
         ends = f"local {end.own[peer]} remote {end.peers[peer]} ttl 64"
@@ -173,14 +173,19 @@ class Ipsec(Tunnel[IpsecSettings]):
         any_end = next(iter(underlay.ends.values()))
         return {"id": int(any_end.host.names.ipsec(secrets.randbelow(2**11)))}
 
-    def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
+    def link(self, end: UnderlayEnd, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s arguments for it."""
         del family
         below, _ = end.host.way_to(end.space, end.peers[peer])
         return f"type xfrm dev {below} if_id {numbers['id']}"
 
     def configure(
-        self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
+        self,
+        end: UnderlayEnd,
+        space: str,
+        device: str,
+        underlay: Underlay,
+        numbers: Mapping[str, int],
     ) -> None:
         """Create states and policies, by standard input."""
         del space, device
@@ -246,7 +251,7 @@ class Vxlan(Tunnel[VxlanSettings]):
         """Choose an identifier and a free port."""
         return {"id": secrets.randbelow(2**24 - 1) + 1, "port": underlay.free_port()}
 
-    def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
+    def link(self, end: UnderlayEnd, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s arguments for it."""
         checksum = checksum_of(self.settings.checksum, end)
         way = f"local {end.own[peer]}"
@@ -258,7 +263,12 @@ class Vxlan(Tunnel[VxlanSettings]):
         )  # fmt: skip
 
     def configure(
-        self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
+        self,
+        end: UnderlayEnd,
+        space: str,
+        device: str,
+        underlay: Underlay,
+        numbers: Mapping[str, int],
     ) -> None:
         """Add its peers to the forwarding database, if there are several."""
         del numbers
@@ -325,19 +335,24 @@ class Wireguard(Tunnel[WireguardSettings]):
         self._keys = {name: X25519PrivateKey.generate() for name in underlay.ends}
         return {"port": underlay.free_port()}
 
-    def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
+    def link(self, end: UnderlayEnd, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s arguments for it."""
         del end, peer, numbers, family
         return "type wireguard"
 
     def configure(
-        self, end: End, space: str, device: str, underlay: Underlay, numbers: Mapping[str, int]
+        self,
+        end: UnderlayEnd,
+        space: str,
+        device: str,
+        underlay: Underlay,
+        numbers: Mapping[str, int],
     ) -> None:
         """Set its key and its peers, by standard input."""
         text = self._configuration(end, underlay, numbers["port"]).encode()
-        end.host.root.do(within(space, ["wg", "setconf", device, _STDIN]), text)
+        end.host.root.do(in_namespace(space, ["wg", "setconf", device, _STDIN]), text)
 
-    def _configuration(self, end: End, underlay: Underlay, port: int) -> str:
+    def _configuration(self, end: UnderlayEnd, underlay: Underlay, port: int) -> str:
         """Return a configuration in wg(8)'s syntax."""
         lines = ["[Interface]", f"PrivateKey = {_private(self._keys[end.name])}"]
         lines.append(f"ListenPort = {port}")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from osmef.layers.base import End, LayerEnd, Underlay, peers_of
+from osmef.layers.base import LayerEnd, Underlay, UnderlayEnd, peers_of
 from osmef.layers.host import LayerHost, is_ipv6
 from osmef.layers.namespaces import Routed, Tunnel, nft
 from osmef.layers.root import KernelError
@@ -44,11 +44,11 @@ class Bridge(Routed[BridgeSettings]):
         near = host.new_link(space, "type veth")
         host.root.ip(space, f"link set dev {near} master {bridge}")
 
-    def join(self, end: End, outer: str, underlay: Underlay) -> str:
+    def join(self, end: UnderlayEnd, outer: str, underlay: Underlay) -> str:
         """Attach the veth pair to a bridge of its own."""
         return into_bridge(end, outer, self.mtu(end, 0, underlay))
 
-    def add_routes(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
+    def add_routes(self, end: UnderlayEnd, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
         """Add routes to the others' namespaces on the endpoint."""
         host = end.host
         for peer in peers_of(underlay, end):
@@ -61,7 +61,7 @@ class Bridge(Routed[BridgeSettings]):
         return attached
 
 
-def into_bridge(end: End, outer: str, mtu: int) -> str:
+def into_bridge(end: UnderlayEnd, outer: str, mtu: int) -> str:
     """Attach a veth pair to a bridge of its own; return the bridge."""
     host, bridge = end.host, end.host.new_link(end.space, "type bridge")
     host.root.ip(
@@ -101,7 +101,7 @@ class Macvlan(Tunnel[MacvlanSettings]):
         except KernelError as error:
             raise self.lacking(error) from error
 
-    def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
+    def link(self, end: UnderlayEnd, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s arguments for it."""
         del numbers, family
         below, _ = end.host.way_to(end.space, end.peers[peer])
@@ -152,7 +152,7 @@ class VethNat(Routed[VethNatSettings]):
             rules("osmef_probe", *_EXAMPLES[family], range(20000, 20008), near),
         )
 
-    def join(self, end: End, outer: str, underlay: Underlay) -> str:
+    def join(self, end: UnderlayEnd, outer: str, underlay: Underlay) -> str:
         """Do nothing: the veth pair is complete."""
         del end, underlay
         return outer
@@ -162,7 +162,7 @@ class VethNat(Routed[VethNatSettings]):
         self._ports = underlay.free_ports(self.settings.ports)
         return super().up(underlay)
 
-    def add_routes(self, end: End, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
+    def add_routes(self, end: UnderlayEnd, underlay: Underlay, attached: LayerEnd) -> LayerEnd:
         """Add masquerade and DNAT."""
         host, own = end.host, sorted(set(end.own.values()))
         near = host.root.ask(end.space, "route", "get", attached.bind)[0]["dev"]

@@ -23,7 +23,7 @@ from osmef.providers.cloud.lookup import (
     known_names,
     smallest,
 )
-from osmef.providers.cloud.public_cloud import Share, shares
+from osmef.providers.cloud.public_cloud import Share, account_shares
 from osmef.providers.parallel import map_concurrently
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 from osmef.scenario.fields import FlavorNeed
@@ -370,7 +370,7 @@ def check_quotas(
         need = {_VPCS: len(some)} | ({_NICS: nics} if nics else {})
         return _check(account, _needs(settings, offers, ours) | need)
 
-    found = map_concurrently(check, shares(tenants, requests))
+    found = map_concurrently(check, account_shares(tenants, requests))
     return [line for lines in found for line in lines]
 
 

@@ -28,7 +28,13 @@ from osmef.providers.base import (
     never_cancelled,
 )
 from osmef.providers.cloud import provisioning
-from osmef.providers.cloud.account import Tenant, access_with, networks_for, offers_of, slots_of
+from osmef.providers.cloud.account import (
+    Tenant,
+    access_with,
+    nic_network_count,
+    offers_of,
+    slots_of,
+)
 from osmef.providers.cloud.lookup import Offers, first_with_capacity
 from osmef.providers.cloud.provisioning import Vm, VmSpec
 from osmef.providers.cloud.public_cloud import VmCloud
@@ -160,7 +166,7 @@ def await_instances(specs: Mapping[str, InstanceSpec], timeout_s: float) -> list
         )
 
     account: Account = next(iter(specs.values())).account
-    return account.until(running, timeout_s)
+    return account.poll(running, timeout_s)
 
 
 def _look(specs: Mapping[str, InstanceSpec], found: dict[str, Instance]) -> dict[str, str]:
@@ -253,7 +259,7 @@ class Provisioner(provisioning.Provisioner[Account, TenantNet, Instance]):
         self.context.progress(f"making {len(requests)} instances in {zone}")
         zones = [self._zone_of(request, zone) for request in requests]
         for request, one in zip(requests, zones, strict=True):
-            nics = networks_for(self.settings, [request])
+            nics = nic_network_count(self.settings, [request])
             network.make_subnets(self.maker, self.nets[str(request.tenant)], one, nics)
         specs = map_concurrently(self._spec, list(zip(requests, zones, strict=True)))
         ends = self.context.deadline
@@ -279,7 +285,9 @@ class Provisioner(provisioning.Provisioner[Account, TenantNet, Instance]):
             if other.host == request.host and self.nets[str(other.tenant)].account is account
         ]
         return InstanceSpec(
-            **self.basis(request, self.maker.mark.name(f"{next(self.numbers)}-{request.name}")),
+            **self.common_spec(
+                request, self.maker.mark.name(f"{next(self.numbers)}-{request.name}")
+            ),
             zone=zone,
             flavor=flavor,
             image=offers.image_of(flavor),

@@ -10,7 +10,7 @@ from typing import Any
 
 from osmef.errors import NotFoundError
 from osmef.providers.aws.access import Account, raise_unsuccessful, where
-from osmef.providers.base import Unread, pass_over
+from osmef.providers.base import Unread, ignore_unreadable
 from osmef.providers.cloud import resource_types
 from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.resource_types import Found
@@ -49,7 +49,7 @@ class ResourceType(resource_types.ResourceType[Account]):
         return self.id_as or f"{self.noun}Id"
 
     def owned(
-        self, account: Account, run: str | None, unread: Unread = pass_over
+        self, account: Account, run: str | None, unread: Unread = ignore_unreadable
     ) -> list[Found[Account]]:
         """List marked resources, of one run or all. Raises ProviderError."""
         filters = "Filter" if self.lists == "describe_hosts" else "Filters"
@@ -92,7 +92,7 @@ class ResourceType(resource_types.ResourceType[Account]):
         return [one for holder in holders for one in holder.get(f"{self.noun}s", ())]
 
     def _found(
-        self, facts: Facts, account: Account, unread: Unread = pass_over
+        self, facts: Facts, account: Account, unread: Unread = ignore_unreadable
     ) -> Found[Account] | None:
         reported = facts.get("Tags") or facts.get("TagSet", ())  # of interfaces
         tags = {tag.get("Key", ""): tag.get("Value", "") for tag in reported}

@@ -188,7 +188,7 @@ def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
 
 
 def _zones(settings: AzureSettings, scenario: Scenario) -> Iterator[Problem]:
-    ends = scenario.endpoints.each.items()
+    ends = scenario.endpoints.given_ends.items()
     named = {"provider": settings.zone, **{f"endpoints.{name}": end.zone for name, end in ends}}
     for key, zone in named.items():
         if zone is not None and zone.isdigit() and len(settings.tenants or ()) > 1:

@@ -33,13 +33,13 @@ from osmef.providers.base import (
     Resource,
     RunContext,
     Unread,
+    ignore_unreadable,
     never_cancelled,
-    pass_over,
 )
 from osmef.providers.cloud import provisioning
 from osmef.providers.cloud.account import Tenant, access_with, slots_of
 from osmef.providers.cloud.lookup import common_zones, first_with_capacity
-from osmef.providers.cloud.public_cloud import Share, VmCloud, shares
+from osmef.providers.cloud.public_cloud import Share, VmCloud, account_shares
 from osmef.providers.cloud_init import cloud_config, user_data
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import map_concurrently, run_concurrently
@@ -360,7 +360,7 @@ class Provisioner(provisioning.Provisioner[Subscription, TenantNet, Vm]):
 
     def _make_networks(self) -> None:
         def make(net: TenantNet) -> None:
-            network.make_network(self.maker, net, self.settings, self.nic_networks(net.tenant))
+            network.make_network(self.maker, net, self.settings, self.nic_network_count(net.tenant))
 
         map_concurrently(make, self.nets.values())
 
@@ -416,7 +416,7 @@ class Provisioner(provisioning.Provisioner[Subscription, TenantNet, Vm]):
 
     def _spec(self, number: int, request: EndpointRequest) -> VmSpec:
         return VmSpec(
-            **self.basis(request, vm_name(number, request)),
+            **self.common_spec(request, vm_name(number, request)),
             flavor=self.nets[str(request.tenant)].offers.flavor_of(request),
             placement=self._placements[request.name],
             ends=self.context.deadline,
@@ -454,7 +454,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
             lookup.check_quotas(subscription, settings.region, need)
 
         map_concurrently(
-            check, shares(self.tenants_of(slots_of(requests), check_cancelled), requests)
+            check, account_shares(self.tenants_of(slots_of(requests), check_cancelled), requests)
         )
 
     def access_to(self, named: str | None) -> Access:
@@ -475,7 +475,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
 
     @classmethod
     def find(
-        cls, account: Subscription, run: str | None, unread: Unread = pass_over
+        cls, account: Subscription, run: str | None, unread: Unread = ignore_unreadable
     ) -> list[Resource]:
         """List what is ours in a subscription: resource groups, and what is in them."""
         return [one.resource for one in list_owned(account, run, unread)]

@@ -16,7 +16,7 @@ from typing import Any
 
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.azure.access import Subscription
-from osmef.providers.base import Resource, Unread, pass_over
+from osmef.providers.base import Resource, Unread, ignore_unreadable
 from osmef.providers.cloud import resource_types
 from osmef.providers.cloud.account import Again
 from osmef.providers.cloud.resource_types import Found
@@ -122,7 +122,7 @@ class ResourceType(resource_types.ResourceType[Subscription]):
         return self.operations(subscription).get(*name.split("/"))
 
     def owned(
-        self, account: Subscription, run: str | None, unread: Unread = pass_over
+        self, account: Subscription, run: str | None, unread: Unread = ignore_unreadable
     ) -> list[Found[Subscription]]:
         """List those in groups that carry our mark, of one run or all. Raises ProviderError."""
         return [one for one in list_owned(account, run, unread) if one.kind == self.name]
@@ -229,7 +229,7 @@ def mark_of_group(subscription: Subscription, group: str) -> Mark | None:
 
 
 def list_owned(
-    subscription: Subscription, run: str | None, unread: Unread = pass_over
+    subscription: Subscription, run: str | None, unread: Unread = ignore_unreadable
 ) -> list[Found[Subscription]]:
     """List the groups that carry our mark, of one run or all, each behind what is in it.
 

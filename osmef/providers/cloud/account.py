@@ -34,19 +34,19 @@ class CloudWaits:
     """Time-outs and intervals of waits for a cloud, in seconds.
 
     ``look_s`` lies between two looks at one thing that is on its way. What was asked for just
-    before a controller was killed is listed after ``late_s``. A deletion that the cloud seems to
-    have dropped is asked for again after ``again_s``, and has failed when for ``stays_s`` nothing
-    has gone. A call that fails and may do yet is repeated for ``retry_s``, a deletion of what is in
-    use for ``in_use_s``, if that is given. What ran a moment ago, and is not known for ``gone_s``,
-    was taken back. ``at_once`` deletions that take long are under way together. Where the cloud
-    itself ends VMs, the time of that is moved on every ``renewed_s``, often enough that this may
-    fail a few times in a row.
+    before a controller was killed is listed after ``listing_delay_s``. A deletion that the cloud
+    seems to have dropped is asked for again after ``delete_retry_s``, and has failed when for
+    ``no_progress_s`` nothing has gone. A call that fails and may do yet is repeated for
+    ``retry_s``, a deletion of what is in use for ``in_use_s``, if that is given. What ran a moment
+    ago, and is not known for ``gone_s``, was taken back. ``at_once`` deletions that take long are
+    under way together. Where the cloud itself ends VMs, the time of that is moved on every
+    ``renewed_s``, often enough that this may fail a few times in a row.
     """
 
     look_s: float = 1.0
-    late_s: float = 5.0
-    again_s: float = math.inf
-    stays_s: float = 300.0
+    listing_delay_s: float = 5.0
+    delete_retry_s: float = math.inf
+    no_progress_s: float = 300.0
     retry_s: float = LIMIT_S
     in_use_s: float | None = None
     gone_s: float = 10.0
@@ -99,7 +99,7 @@ class Account:
         """Wait, and call ``check`` once a second meanwhile."""
         Retry(self.check).wait(seconds)
 
-    def until(self, look: Poll[T], limit_s: float) -> T:
+    def poll(self, look: Poll[T], limit_s: float) -> T:
         """Poll until there is a result, and return it. ``look`` raises where it is ``late``."""
         end = time.monotonic() + limit_s
         while (found := look(late=time.monotonic() > end)) is None:
@@ -198,7 +198,7 @@ def block_of(number: int, prefix: int) -> IPv4Network:
     return IPv4Network((int(_POOL.network_address) + (number << (32 - prefix)), prefix))
 
 
-def networks_for(settings: CloudSettings, requests: Iterable[EndpointRequest]) -> int:
+def nic_network_count(settings: CloudSettings, requests: Iterable[EndpointRequest]) -> int:
     """Return how many networks the further cards of all these endpoints need."""
     most = max((request.nics for request in requests), default=0)
     return most if settings.nics_apart else min(most, 1)

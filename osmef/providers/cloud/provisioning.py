@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from osmef.errors import BootError, CredentialsError, PolicyError, ProviderError, ReachError
 from osmef.providers.base import EndpointRequest, Resource, RunContext
-from osmef.providers.cloud.account import A, Tenant, TenantNet, networks_for
+from osmef.providers.cloud.account import A, Tenant, TenantNet, nic_network_count
 from osmef.providers.cloud.lookup import Flavor
 from osmef.providers.cloud_init import host_keys
 from osmef.providers.parallel import AT_ONCE, map_concurrently, run_concurrently
@@ -323,7 +323,7 @@ class Provisioner(ABC, Generic[A, S, V]):
         others = {vm.public for vm in self.vms.values() if vm.spec.net is not net}
         return others | self._peers.get(net.tenant.slot, set())
 
-    def basis(self, request: EndpointRequest, name: str) -> dict[str, Any]:
+    def common_spec(self, request: EndpointRequest, name: str) -> dict[str, Any]:
         """Return what the spec of a VM of this name says in any cloud, as keyword arguments."""
         return {
             "request": request,
@@ -341,6 +341,6 @@ class Provisioner(ABC, Generic[A, S, V]):
         """Return the requests of a tenant."""
         return [one for one in self.context.requests if one.tenant == tenant.slot]
 
-    def nic_networks(self, tenant: Tenant[A]) -> int:
+    def nic_network_count(self, tenant: Tenant[A]) -> int:
         """Return how many networks the further network cards of a tenant need."""
-        return networks_for(self.settings, self.requests_of(tenant))
+        return nic_network_count(self.settings, self.requests_of(tenant))

@@ -17,8 +17,8 @@ from osmef.providers.base import (
     Resource,
     RunContext,
     Unread,
+    ignore_unreadable,
     never_cancelled,
-    pass_over,
 )
 from osmef.providers.cloud import resource_types, teardown
 from osmef.providers.cloud.account import A, CloudWaits, Tenant, open_tenants, slots_of
@@ -69,7 +69,9 @@ class PublicCloud(Provider, Generic[A, M]):
         """Return the accounts that this run uses so far."""
 
     @classmethod
-    def find(cls, account: A, run: str | None, unread: Unread = pass_over) -> list[Resource]:
+    def find(
+        cls, account: A, run: str | None, unread: Unread = ignore_unreadable
+    ) -> list[Resource]:
         """List marked resources in an account. Raises ProviderError."""
         found = resource_types.owned(cls.types, [account], run, unread, at_once=cls.at_once)
         return [one.resource for one in found]
@@ -83,7 +85,7 @@ class PublicCloud(Provider, Generic[A, M]):
 
     @classmethod
     def owned(
-        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+        cls, access: Access, run: str | None = None, unread: Unread = ignore_unreadable
     ) -> list[Resource]:
         """List our resources in the account of the access or the environment."""
         return cls.find(cls.open(access), run, unread)
@@ -108,20 +110,20 @@ class PublicCloud(Provider, Generic[A, M]):
                 there.append((resource, account))
         cls.tear_down(there, gone)
 
-    def made(self) -> list[tuple[Resource, A]]:
+    def undestroyed(self) -> list[tuple[Resource, A]]:
         """Return all intended resources that are not known to be destroyed, in order."""
         return [] if self._maker is None else list(self._maker.made)
 
     def remove(self, some: Sequence[tuple[Resource, A]]) -> None:
         """Destroy some resources, and note it. Raises ProviderError."""
         if self._maker is not None:
-            self.tear_down(some, self._maker.forget)
+            self.tear_down(some, self._maker.note_destroyed)
 
     def close(self) -> None:
         """Destroy all resources; may be called again. Raises ProviderError."""
         for account in self.accounts():
             account.check = never_cancelled
-        self.remove(self.made())
+        self.remove(self.undestroyed())
 
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: ProviderNetwork, family: Family
@@ -189,7 +191,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
             cure = "leave kind out, or use the provider static"
             yield ("endpoints", "there are no physical hosts here, only VMs", cure)
 
-    def lone_tenant(self) -> str | None:
+    def single_tenant_cure(self) -> str | None:
         """Return the cure where the settings name a single tenant, None otherwise."""
         tenants = self._settings.tenants
         named = f"name another {self.accounts_by} in provider.tenants"
@@ -201,7 +203,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
         found = list(self.problems_of(cell))
         if cell.scenario.endpoints.loopback is not None:
             return found
-        cure = self.lone_tenant()
+        cure = self.single_tenant_cure()
         if cell.scenario.tenancy is Tenancy.DIFFERENT_TENANT and cure is not None:
             found.append(("tenancy", f"different-tenant needs two {self.account_is}s", cure))
         return [*found, *self.rules.problems_of(self._settings, cell)]
@@ -251,7 +253,7 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
     def provisioned(self) -> Provisioner[A, Any, V]:
         """Return the provisioner. Raises ProviderError before anything was created."""
         if self._provisioner is None:
-            raise nothing_made(self.kind)
+            raise not_provisioned(self.kind)
         return self._provisioner
 
     def replace(self, endpoint: Endpoint, context: RunContext) -> Endpoint:  # noqa: ARG002
@@ -279,13 +281,15 @@ Share = tuple[A, list[Tenant[A]], list[EndpointRequest]]
 """An account with its tenants and their requests."""
 
 
-def shares(tenants: Sequence[Tenant[A]], requests: Sequence[EndpointRequest]) -> Iterator[Share[A]]:
+def account_shares(
+    tenants: Sequence[Tenant[A]], requests: Sequence[EndpointRequest]
+) -> Iterator[Share[A]]:
     """Yield each account's share of a run."""
     for some in by_account(tenants).values():
         slots = {tenant.slot for tenant in some}
         yield some[0].account, some, [one for one in requests if one.tenant in slots]
 
 
-def nothing_made(kind: str) -> ProviderError:
+def not_provisioned(kind: str) -> ProviderError:
     """Return the error of a request before anything was created."""
     return ProviderError("nothing was made yet", where=kind)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from osmef.providers.base import Ledger, Resource, Unread, pass_over
+from osmef.providers.base import Ledger, Resource, Unread, ignore_unreadable
 from osmef.providers.cloud.account import A, Again
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import AT_ONCE, map_concurrently
@@ -52,7 +52,9 @@ class ResourceType(ABC, Generic[A]):
     """Whether its deletion takes all that is in it, and so is tried before all others."""
 
     @abstractmethod
-    def owned(self, account: A, run: str | None, unread: Unread = pass_over) -> list[Found[A]]:
+    def owned(
+        self, account: A, run: str | None, unread: Unread = ignore_unreadable
+    ) -> list[Found[A]]:
         """List marked resources, of one run or all."""
 
     def look(self, account: A, id_: str) -> Found[A] | None:  # noqa: ARG002
@@ -137,7 +139,7 @@ def owned(
     types: Types[A],
     accounts: Iterable[A],
     run: str | None,
-    unread: Unread = pass_over,
+    unread: Unread = ignore_unreadable,
     *,
     at_once: int = AT_ONCE,
 ) -> list[Found[A]]:
@@ -175,7 +177,7 @@ class Maker(Generic[A, M]):
             f"making the {kind} {name}",
             lambda: type_.create(account, name, request),
             lambda: type_.find(account, self.mark, name, request),
-            lambda: self.forget(intended),
+            lambda: self.note_destroyed(intended),
         )
         known = replace(intended, id=str(getattr(made, "id", made)))
         with self._lock:
@@ -183,7 +185,7 @@ class Maker(Generic[A, M]):
             self.made[self.made.index((intended, account))] = (known, account)
         return made
 
-    def forget(self, resource: Resource) -> None:
+    def note_destroyed(self, resource: Resource) -> None:
         """Note that a resource is destroyed."""
         with self._lock:
             self.ledger.destroyed(resource)

@@ -44,7 +44,7 @@ def destroy(
     teardown.delete(first)
     if teardown.unseen:
         account = teardown.unseen[0][1]
-        account.wait(max(0.0, account.waits.late_s - (time.monotonic() - began)))
+        account.wait(max(0.0, account.waits.listing_delay_s - (time.monotonic() - began)))
         teardown.find_again()
         teardown.delete(first)
     for stage in later:
@@ -175,7 +175,7 @@ class _Teardown(Generic[A]):
         due = [
             one
             for one in some
-            if now - asked.get(_key(one), -math.inf) >= one.account.waits.again_s
+            if now - asked.get(_key(one), -math.inf) >= one.account.waits.delete_retry_s
             or _key(one) not in asked
         ]
         most = some[0].account.waits.at_once if some else 0
@@ -195,7 +195,7 @@ class _Teardown(Generic[A]):
             account.wait(account.waits.pause_for(min(before, account.waits.at_once), unchanged_s))
             self._look_at(left)
             left = self._there(types)
-            if time.monotonic() > changed + account.waits.stays_s:
+            if time.monotonic() > changed + account.waits.no_progress_s:
                 for one in left:
                     self._fail(_stays(one, "does not go away"), one)
             else:

@@ -21,14 +21,14 @@ from osmef.providers.base import (
     EndpointRequest,
     Resource,
     Unread,
+    ignore_unreadable,
     never_cancelled,
-    pass_over,
 )
 from osmef.providers.cloud import provisioning
-from osmef.providers.cloud.account import Again, Tenant, access_with, networks_for, slots_of
+from osmef.providers.cloud.account import Again, Tenant, access_with, nic_network_count, slots_of
 from osmef.providers.cloud.lookup import Flavor, WantedFlavor, check_cards, first_with_capacity
 from osmef.providers.cloud.provisioning import BootingGuest
-from osmef.providers.cloud.public_cloud import VmCloud, shares
+from osmef.providers.cloud.public_cloud import VmCloud, account_shares
 from osmef.providers.cloud_init import cloud_config, keys_in, user_data
 from osmef.providers.gce import lookup, placement
 from osmef.providers.gce.access import AT_ONCE, ERRORS, Project, last
@@ -127,7 +127,7 @@ def make_vm(maker: Maker, spec: VmSpec, settings: GceSettings) -> Vm:
             cure="was it reclaimed, as spot VMs may be? look at it: gcloud compute instances",
         )
 
-    return project.until(running, settings.boot_timeout)
+    return project.poll(running, settings.boot_timeout)
 
 
 def addresses_of(instance: Any) -> tuple[str, str]:
@@ -316,7 +316,7 @@ class Provisioner(provisioning.Provisioner[Project, TenantNet, Vm]):
 
     def make_net(self, tenant: Tenant[Project]) -> TenantNet:
         """Create a tenant's networks."""
-        regions, nics = self.plan.regions, self.nic_networks(tenant)
+        regions, nics = self.plan.regions, self.nic_network_count(tenant)
         return make_net(self.maker, tenant, self.settings, regions, nics)
 
     def allow_ingress(self, net: TenantNet, sources: set[str], before: set[str]) -> None:  # noqa: ARG002
@@ -367,7 +367,7 @@ class Provisioner(provisioning.Provisioner[Project, TenantNet, Vm]):
             project = self.tenants[0].account
             self._placements = placement.places_on_nodes(project, self.settings, requests, zones)
             return
-        for project, _, ours in shares(self.tenants, requests):
+        for project, _, ours in account_shares(self.tenants, requests):
             compact = self.settings.compact
             made = placement.make_policies(self.maker, project, ours, zones, compact=compact)
             self._placements |= made
@@ -385,7 +385,7 @@ class Provisioner(provisioning.Provisioner[Project, TenantNet, Vm]):
     def _spec(self, request: EndpointRequest, zone: str) -> VmSpec:
         type_ = self.plan.type_of(self.settings, request, zone)
         return VmSpec(
-            **self.basis(request, self.maker.mark.name(f"vm-{next(self.numbers)}")),
+            **self.common_spec(request, self.maker.mark.name(f"vm-{next(self.numbers)}")),
             zone=zone,
             flavor=type_,
             image=self._images[type_.architecture],
@@ -425,11 +425,13 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
         for one in requests:
             for zone in [zones[one.name]] if one.zone or settings.zone else plan.free:
                 check_cards(one, plan.type_of(settings, one, zone))
-        for account, some, ours in shares(tenants, requests):
+        for account, some, ours in account_shares(tenants, requests):
             types: dict[str, list[Flavor]] = {region: [] for region in plan.regions}
             for one in ours:
                 types[region_of(zones[one.name])].append(chosen[one.name])
-            nics = [networks_for(settings, [r for r in ours if r.tenant == t.slot]) for t in some]
+            nics = [
+                nic_network_count(settings, [r for r in ours if r.tenant == t.slot]) for t in some
+            ]
             lookup.check_project(account, nics, settings, types)
             for region, them in types.items():
                 lookup.check_region(account, region, settings, them)
@@ -451,7 +453,9 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
         return [_place_of(vm, nodes) for vm in vms]
 
     @classmethod
-    def find(cls, account: Project, run: str | None, unread: Unread = pass_over) -> list[Resource]:
+    def find(
+        cls, account: Project, run: str | None, unread: Unread = ignore_unreadable
+    ) -> list[Resource]:
         """List our resources in a project, without boot disks: they are deleted with VMs."""
         there = super().find(account, run, unread)
         vms = {one.id for one in there if one.kind == "instance"}

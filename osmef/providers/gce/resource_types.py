@@ -11,7 +11,7 @@ from typing import Any
 from google.cloud import compute_v1
 
 from osmef.providers import marks
-from osmef.providers.base import Resource, Unread, pass_over
+from osmef.providers.base import Resource, Unread, ignore_unreadable
 from osmef.providers.cloud import resource_types
 from osmef.providers.cloud.resource_types import Found
 from osmef.providers.gce.access import Project
@@ -113,7 +113,7 @@ class ResourceType(resource_types.ResourceType[Project]):
         return None if found is None else self._found(account, where, found)
 
     def owned(
-        self, account: Project, run: str | None, unread: Unread = pass_over
+        self, account: Project, run: str | None, unread: Unread = ignore_unreadable
     ) -> list[Found[Project]]:
         """List marked resources, of one run or all. Raises ProviderError."""
         found = [self._found(account, where, one, unread) for where, one in self._there(account)]
@@ -126,7 +126,7 @@ class ResourceType(resource_types.ResourceType[Project]):
         found.account.change(doing, self.service, "delete_unary", **named)
 
     def _found(
-        self, project: Project, where: str, one: Any, unread: Unread = pass_over
+        self, project: Project, where: str, one: Any, unread: Unread = ignore_unreadable
     ) -> Found[Project] | None:
         name = str(one.name)
         what = f"project {project.id}: {self.name} {name}"

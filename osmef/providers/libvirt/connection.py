@@ -407,7 +407,7 @@ class Maker:
             self.made[host.uri, kind, name] = known
         return thing
 
-    def gone(self, resource: Resource) -> None:
+    def note_destroyed(self, resource: Resource) -> None:
         """Note that a resource is destroyed."""
         with self._lock:
             self.ledger.destroyed(resource)

@@ -18,7 +18,7 @@ from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, Maker, libvirt
 from osmef.providers.libvirt.networks import Network, lease_of
 from osmef.providers.libvirt.storage import StoragePool, VolumeImage, nocloud_disk
-from osmef.providers.libvirt.xml import Machine
+from osmef.providers.libvirt.xml import Domain
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.session import wait_for_ssh
 from osmef.scenario.clouds.libvirt import Accelerator, LibvirtFlavor
@@ -68,11 +68,11 @@ class GuestSpec:
         seed = Seed(self.request.name[:63], key.public, self.host_key, (card,))
         return nocloud_disk(seed) if self.base.image.bundle is None else seed.disk()
 
-    def machine(self, name: str, root: str, seed: str) -> xml.Machine:
+    def machine(self, name: str, root: str, seed: str) -> xml.Domain:
         """Return its domain."""
         base = self.base
         nic = xml.GuestNic(self.network.kind, self.network.name, self.mac, self.filter)
-        return xml.Machine(
+        return xml.Domain(
             name=name,
             architecture=base.architecture,
             accelerator=base.accelerator,
@@ -101,7 +101,7 @@ def start(guest: GuestSpec, maker: Maker, context: RunContext) -> str:
     return start_domain(guest.host, maker, machine, address)
 
 
-def start_domain(host: Hypervisor, maker: Maker, machine: xml.Machine, address: str | None) -> str:
+def start_domain(host: Hypervisor, maker: Maker, machine: xml.Domain, address: str | None) -> str:
     """Start a transient guest; return its UUID. Raises ProviderError."""
     description = machine.xml([maker.mark.element(machine.name, address)])
     domain = maker.make(
@@ -117,7 +117,7 @@ def start_domain(host: Hypervisor, maker: Maker, machine: xml.Machine, address: 
 def destroy_domain(host: Hypervisor, maker: Maker, name: str) -> None:
     """Destroy a guest of this run. Raises ProviderError."""
     host.find("ending a guest", lambda connection: connection.lookupByName(name).destroy())
-    maker.gone(maker.made[host.uri, "domain", name])
+    maker.note_destroyed(maker.made[host.uri, "domain", name])
 
 
 def find_guest(hosts: Sequence[Hypervisor], uuid: str) -> tuple[Hypervisor, str] | None:
@@ -273,7 +273,7 @@ def check_emulator(host: Hypervisor, architecture: str) -> None:
 
 
 def choose_accelerator(
-    wanted: Accelerator, host: Hypervisor, store: StoragePool, maker: Maker, like: Machine
+    wanted: Accelerator, host: Hypervisor, store: StoragePool, maker: Maker, like: Domain
 ) -> str:
     """Return "kvm" or "tcg", by default KVM where a probe guest runs with it.
 
@@ -287,7 +287,7 @@ def choose_accelerator(
     return KVM if _runs(host, store, maker, like) else TCG
 
 
-def _runs(host: Hypervisor, store: StoragePool, maker: Maker, like: Machine) -> bool:
+def _runs(host: Hypervisor, store: StoragePool, maker: Maker, like: Domain) -> bool:
     console = f"{_PROBE}.console"
     probe = replace(
         like,

@@ -192,7 +192,7 @@ def lease_of(network: str, mac: str) -> Callable[[Any], str | None]:
     return look
 
 
-def seen_from(address: str) -> str:
+def source_address(address: str) -> str:
     """Return this machine's source address towards another one. Raises ReachError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

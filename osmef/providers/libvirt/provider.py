@@ -19,8 +19,8 @@ from osmef.providers.base import (
     Resource,
     RunContext,
     Unread,
+    ignore_unreadable,
     never_cancelled,
-    pass_over,
 )
 from osmef.providers.libvirt import provision, xml
 from osmef.providers.libvirt.connection import (
@@ -34,7 +34,7 @@ from osmef.providers.libvirt.connection import (
     unread_in_xml,
 )
 from osmef.providers.libvirt.guest import check_emulator, find_guest
-from osmef.providers.libvirt.networks import find_networks, seen_from
+from osmef.providers.libvirt.networks import find_networks, source_address
 from osmef.providers.libvirt.provision import Provisioner, architecture_of, need_of, ram_bytes_of
 from osmef.providers.libvirt.storage import find_image, find_iso_tool, remove_pool
 from osmef.providers.marks import unread_line
@@ -55,13 +55,13 @@ KINDS = frozenset(_ORDER)
 _LATE_S = 2.0
 
 
-def owned(host: Hypervisor, run: str | None, unread: Unread = pass_over) -> list[Resource]:
+def owned(host: Hypervisor, run: str | None, unread: Unread = ignore_unreadable) -> list[Resource]:
     """List marked resources on a host, of one run or of all. Raises ProviderError."""
     return [resource for kind in _ORDER for resource in _owned(host, kind, run, unread)]
 
 
 def _owned(
-    host: Hypervisor, kind: str, run: str | None, unread: Unread = pass_over
+    host: Hypervisor, kind: str, run: str | None, unread: Unread = ignore_unreadable
 ) -> list[Resource]:
     there = host.find(f"listing every {kind}", partial(_marked, kind)) or []
     for reported, name in ((mark, name) for mark, name, _ in there if isinstance(mark, str)):
@@ -239,7 +239,7 @@ class LibvirtProvider(Provider):
             slots = list(dict.fromkeys(str(request.tenant) for request in guests))
             networks = find_networks(list(hosts.values()), settings.networks, slots)
             for network in networks.values():
-                seen_from(str(network.subnet[1]))
+                source_address(str(network.subnet[1]))
             for request in guests if networks else ():
                 networks[str(request.tenant)].take()
         finally:
@@ -368,7 +368,7 @@ class LibvirtProvider(Provider):
             made = list(maker.made.values()) if maker else []
             ours = [one for one in made if one.access["uri"] == host.uri]
             try:
-                gone = maker.gone if maker else lambda _one: None
+                gone = maker.note_destroyed if maker else lambda _one: None
                 destroy(host, ours, gone, {one.name for one in made})
             except OsmefError as error:
                 errors.append(error)
@@ -381,7 +381,7 @@ class LibvirtProvider(Provider):
 
     @classmethod
     def owned(
-        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+        cls, access: Access, run: str | None = None, unread: Unread = ignore_unreadable
     ) -> list[Resource]:
         """List marked resources on a host, by default on this machine."""
         if "cloud" in access:

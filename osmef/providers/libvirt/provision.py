@@ -24,7 +24,7 @@ from osmef.providers.libvirt.guest import (
     wait,
 )
 from osmef.providers.libvirt.storage import StoragePool, VolumeImage, directory_of
-from osmef.providers.libvirt.xml import KernelBoot, Machine
+from osmef.providers.libvirt.xml import Domain, KernelBoot
 from osmef.providers.parallel import map_concurrently
 from osmef.providers.static.assign import assign, requests_of
 from osmef.remote.login import KeyPair, Login
@@ -146,7 +146,7 @@ def problems_of(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
 
 
 def _flavors(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
-    for name, end in cell.scenario.endpoints.each.items():
+    for name, end in cell.scenario.endpoints.given_ends.items():
         if end.kind is EndpointKind.HOST or flavor_of(settings, end.flavor):
             continue
         sizes = ", ".join(settings.flavors)
@@ -170,7 +170,7 @@ def _networks(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
     if any(one.network for one in networks) and session:
         message = "a user's own libvirt (/session) does not reach networks of the system's libvirt"
         yield _NETWORKS, message, _BRIDGE
-    for name, end in scenario.endpoints.each.items():
+    for name, end in scenario.endpoints.given_ends.items():
         if end.nics and not settings.nic_bridges and (len(settings.uris) > 1 or session):
             message = "networks of further cards are made on one host of the system's libvirt"
             yield f"endpoints.{name}.nics", message, _NIC_BRIDGES
@@ -269,7 +269,7 @@ class Provisioner:
         if kernel is None:
             probe = store.overlay("probe.qcow2", image.disk_bytes, root, image.format)
             disks.append((probe, "qcow2", None))
-        like = Machine("", architecture, "", 1, 0, kernel, disks)
+        like = Domain("", architecture, "", 1, 0, kernel, disks)
         wanted = self.settings.accelerator
         chosen = choose_accelerator(wanted, host, store, self.maker, like)
         if chosen == TCG:
@@ -287,7 +287,7 @@ class Provisioner:
             count = sum(request.tenant == slot for request in requests)
             own = network.free
             peers += [str(network.subnet)] if own is None else [str(o.ip) for o in own[:count]]
-        controllers = [networks.seen_from(str(one.subnet[1])) for one in tenants.values()]
+        controllers = [networks.source_address(str(one.subnet[1])) for one in tenants.values()]
         peers += [one for one in self.machines if ip_address(one).version == 4]
         made = networks.make_filters(list(self.hosts.values()), self.maker, controllers, peers)
         for host, name in made.items():

@@ -127,7 +127,7 @@ class KernelBoot:
 
 
 @dataclass(frozen=True)
-class Machine:
+class Domain:
     """A domain. Disks are (path, format, serial or None); ``cpus`` is its pinning."""
 
     name: str

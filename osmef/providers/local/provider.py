@@ -22,8 +22,8 @@ from osmef.providers.base import (
     Resource,
     RunContext,
     Unread,
+    ignore_unreadable,
     never_cancelled,
-    pass_over,
 )
 from osmef.providers.local import sandbox, wire
 from osmef.providers.local.addresses import (
@@ -125,7 +125,7 @@ class LocalProvider(Provider):
             cure = "boot a kernel that has it, use layer: bare, or measure guests of libvirt"
             message = f"this machine's kernel has no module {layer.shown_module}, which the layer"
             found.append(("layer", f"{message} {layer.kind} needs", cure))
-        if settings.burst and scenario.workload.is_for_once and scenario.pairs:
+        if settings.burst and scenario.workload.changes_next_trial and scenario.pairs:
             cure = "remove pairs; a pair of VMs has a bucket of its own in real clouds"
             message = "all pairs share the links of the emulated hosts, and so one bucket"
             found.append(("pairs", message, cure))
@@ -309,7 +309,7 @@ class LocalProvider(Provider):
         cls,
         access: Access,  # noqa: ARG003
         run: str | None = None,
-        unread: Unread = pass_over,
+        unread: Unread = ignore_unreadable,
     ) -> list[Resource]:
         """List the sandboxes on this machine: this user's, or for root all users'."""
         return [
@@ -349,7 +349,7 @@ class LocalProvider(Provider):
 def _vm_ends(cell: Cell) -> dict[str, EndpointSettings]:
     return {
         f"endpoints.{name}": end
-        for name, end in cell.scenario.each.items()
+        for name, end in cell.scenario.given_ends.items()
         if end.kind is EndpointKind.VM
     }
 

@@ -20,7 +20,7 @@ from typing import Any
 import osmef
 from osmef.errors import ProviderError
 from osmef.programs import find_program, start_in_new_session
-from osmef.providers.base import Unread, pass_over
+from osmef.providers.base import Unread, ignore_unreadable
 from osmef.providers.local import wire
 from osmef.providers.local.wire import MODULE
 from osmef.providers.marks import Mark, unread_line
@@ -96,7 +96,7 @@ def child_identity(pid: int) -> str:
     return f"pid:{pid}:{_stat(pid)[_START]}"
 
 
-def inspect(pid: int, unread: Unread = pass_over) -> Process | None:
+def inspect(pid: int, unread: Unread = ignore_unreadable) -> Process | None:
     """Return a process if it is alive, marked, and may be ended by this user, else None."""
     try:
         me = os.geteuid()
@@ -116,7 +116,7 @@ def inspect(pid: int, unread: Unread = pass_over) -> Process | None:
     return Process(pid, int(fields[_PARENT]), int(fields[_START]), *mark)
 
 
-def marked(unread: Unread = pass_over) -> list[Process]:
+def marked(unread: Unread = ignore_unreadable) -> list[Process]:
     """List all living marked processes: this user's, or for root all users'."""
     named = (parse_count(entry.name) for entry in Path("/proc").iterdir())
     pids = [pid for pid in named if pid is not None]
@@ -124,7 +124,7 @@ def marked(unread: Unread = pass_over) -> list[Process]:
     return [found for found in looks if found is not None]
 
 
-def sandboxes(unread: Unread = pass_over) -> list[Process]:
+def sandboxes(unread: Unread = ignore_unreadable) -> list[Process]:
     """List the outermost process of each sandbox."""
     found = {process.pid: process for process in marked(unread)}
     return [process for process in found.values() if process.parent not in found]

@@ -49,7 +49,7 @@ _NO_SENSE = (AttributeError, KeyError, TypeError, ValueError)
 _BY_PASSWORD = {"password", "v3password"}
 _MOST_BYTES = 1 << 20
 _PLACES = "clouds.yaml (see OS_CLIENT_CONFIG_FILE)"
-USUAL = CloudWaits(again_s=60.0, stays_s=180.0, at_once=AT_ONCE)
+USUAL = CloudWaits(delete_retry_s=60.0, no_progress_s=180.0, at_once=AT_ONCE)
 
 _QUOTA_WORDS = "quota|maximum number of|limit exceeded"
 _NO_HOST = re.compile(r"no valid host|exceeded maximum number of retries", re.IGNORECASE)

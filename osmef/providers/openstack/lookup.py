@@ -14,7 +14,7 @@ from openstack.exceptions import NotFoundException, raise_from_response
 
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.base import EndpointRequest
-from osmef.providers.cloud.account import networks_for
+from osmef.providers.cloud.account import nic_network_count
 from osmef.providers.cloud.lookup import (
     Flavor,
     Quota,
@@ -67,7 +67,7 @@ class ResolvedBootSource:
 
 
 @dataclass(frozen=True)
-class Names:
+class ResolvedNames:
     """Results of the lookup in a project.
 
     ``used`` are the subnets that it sees, ``own`` those of the network that the settings name.
@@ -88,7 +88,7 @@ def look_up(
     requests: Sequence[EndpointRequest],
     *,
     floating: bool,
-) -> Names:
+) -> ResolvedNames:
     """Look up all names; ``floating`` says that the external network is needed.
 
     Raises NotFoundError with what there is, ProviderError.
@@ -118,7 +118,7 @@ def look_up(
         )
     used = tuple(cidr for _, cidr in subnets)
     ids = tuple(str(one.id) for one in groups)
-    return Names(source, chosen, network, external, ids, used, own)
+    return ResolvedNames(source, chosen, network, external, ids, used, own)
 
 
 def _pick(there: Iterable[Any], wanted: str, what: str, key: str) -> Any:
@@ -314,7 +314,10 @@ _VOLUMES = {
 
 
 def needs_of(
-    settings: OpenStackSettings, names: Names, slot: str, requests: Sequence[EndpointRequest]
+    settings: OpenStackSettings,
+    names: ResolvedNames,
+    slot: str,
+    requests: Sequence[EndpointRequest],
 ) -> dict[str, int]:
     """Return what the requests of the tenant's slot need, by the name of the quota.
 
@@ -350,7 +353,7 @@ def needs_of(
         router = int(names.external is not None)
         need |= {"networks": 1, "subnets": 1, "routers": router}
         need["ports"] += 1 + router  # of DHCP and of the router
-    if nics := networks_for(settings, ours):
+    if nics := nic_network_count(settings, ours):
         need |= {what: need.get(what, 0) + nics for what in ("networks", "subnets")}
     if not settings.security_groups:
         peers = [one for one in requests if one.tenant != slot]

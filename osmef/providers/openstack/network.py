@@ -15,7 +15,7 @@ from osmef.providers.cloud import account
 from osmef.providers.cloud.account import Tenant
 from osmef.providers.local.addresses import used_networks
 from osmef.providers.openstack.access import Cloud
-from osmef.providers.openstack.lookup import Names
+from osmef.providers.openstack.lookup import ResolvedNames
 from osmef.providers.openstack.resource_types import Maker, Rule
 from osmef.providers.parallel import run_concurrently
 from osmef.remote.login import SSH_PORT, KeyPair
@@ -96,7 +96,7 @@ class TenantNet(account.TenantNet[Cloud]):
     the settings name existing ones. ``nics`` are the networks of further network cards.
     """
 
-    names: Names
+    names: ResolvedNames
     network: str
     subnet: str | None
     group: str | None
@@ -119,7 +119,7 @@ class NetMaker:
 
     maker: Maker
     tenant: Tenant[Cloud]
-    names: Names
+    names: ResolvedNames
     cidr: IPv4Network | None
     nics: Sequence[IPv4Network] = ()
 

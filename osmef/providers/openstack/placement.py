@@ -294,4 +294,4 @@ def warnings_of(settings: OpenStackSettings, cell: Cell) -> Iterator[str]:
 
 
 def _ends(cell: Cell) -> dict[str, EndpointSettings]:
-    return {f"endpoints.{name}": end for name, end in cell.scenario.endpoints.each.items()}
+    return {f"endpoints.{name}": end for name, end in cell.scenario.endpoints.given_ends.items()}

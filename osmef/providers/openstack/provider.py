@@ -24,8 +24,8 @@ from osmef.providers.base import (
     Resource,
     RunContext,
     Unread,
+    ignore_unreadable,
     never_cancelled,
-    pass_over,
 )
 from osmef.providers.cloud import provisioning, resource_types
 from osmef.providers.cloud.account import (
@@ -123,7 +123,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
             except ProviderError as error:
                 yield ("provider.userdata", error.message, str(error.cure))
 
-    def lone_tenant(self) -> str | None:
+    def single_tenant_cure(self) -> str | None:
         """Return the cure where the settings name a single project, None otherwise."""
         projects = self._settings.projects
         if projects == _MADE or (isinstance(projects, dict) and len(projects) > 1):
@@ -240,7 +240,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
 
     @classmethod
     def owned(
-        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+        cls, access: Access, run: str | None = None, unread: Unread = ignore_unreadable
     ) -> list[Resource]:
         """List our resources in the credentials' project, and in projects of runs."""
         found = resource_types.owned(TYPES, all_clouds(access), run, unread)
@@ -274,7 +274,7 @@ class Provisioner(provisioning.Provisioner[Cloud, TenantNet, Server]):
         for tenant in self.tenants:
             names = known[tenant.slot]
             own = self.settings.network is None
-            sizes = [len(self.requests_of(tenant))] * (own + self.nic_networks(tenant))
+            sizes = [len(self.requests_of(tenant))] * (own + self.nic_network_count(tenant))
             cidrs: list[IPv4Network] = network.choose_subnets(sizes, used)
             used += cidrs
             cidr = cidrs[0] if own else None
@@ -299,7 +299,7 @@ class Provisioner(provisioning.Provisioner[Cloud, TenantNet, Server]):
         with FloatingAddresses(self.maker) as floating:
             give = floating.give if self._floating else lambda _servers: None
             made = floating.given(servers.make_servers(self.maker, specs, self.settings, give))
-        map_concurrently(servers.free_nics, made)
+        map_concurrently(servers.disable_port_security, made)
         self._joining = made
         self.open_data()
         return made
@@ -307,7 +307,9 @@ class Provisioner(provisioning.Provisioner[Cloud, TenantNet, Server]):
     def _spec(self, request: EndpointRequest) -> ServerSpec:
         net = self.nets[str(request.tenant)]
         return ServerSpec(
-            **self.basis(request, servers.server_name(self.maker, next(self.numbers), request)),
+            **self.common_spec(
+                request, servers.server_name(self.maker, next(self.numbers), request)
+            ),
             flavor=net.names.flavors[request.flavor or self.settings.default_flavor],
             placement=self._placements[request.name],
         )

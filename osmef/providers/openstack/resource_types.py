@@ -12,7 +12,7 @@ from openstack.exceptions import ForbiddenException, NotFoundException
 
 from osmef.errors import ProviderError
 from osmef.providers import marks
-from osmef.providers.base import Unread, pass_over
+from osmef.providers.base import Unread, ignore_unreadable
 from osmef.providers.cloud import resource_types
 from osmef.providers.cloud.resource_types import Found
 from osmef.providers.marks import PREFIX, name_in_text
@@ -62,12 +62,14 @@ class ResourceType(resource_types.ResourceType[Cloud]):
         """Return its service."""
         return getattr(connection, self.service)
 
-    def there(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:  # noqa: ARG002
+    def list_all(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:  # noqa: ARG002
         """List what a project, given by its id, has of the type; maybe only what is of a run."""
         query = {"project_id": project, **self.query} if self.service == "network" else self.query
         return cast("Iterable[Any]", getattr(self.proxy(connection), f"{self.noun}s")(**query))
 
-    def mark_of(self, thing: Any, what: str = "", unread: Unread = pass_over) -> Mark | None:
+    def mark_of(
+        self, thing: Any, what: str = "", unread: Unread = ignore_unreadable
+    ) -> Mark | None:
         """Parse the mark of one called ``what``; ``unread`` is called if it can't be read."""
         if self.carrier == "name":
             return Mark.of_name(thing.name)
@@ -104,17 +106,19 @@ class ResourceType(resource_types.ResourceType[Cloud]):
         request: Mapping[str, Any],  # noqa: ARG002
     ) -> Any | None:
         """Find a run's resource by name. Raises as the SDK."""
-        for one in account.connected(lambda c: list(self.there(c, account.id, mark.run))):
+        for one in account.connected(lambda c: list(self.list_all(c, account.id, mark.run))):
             its = self.mark_of(one)
             if self.name_of(one) == name and its is not None and its.run == mark.run:
                 return one
         return None
 
     def owned(
-        self, account: Cloud, run: str | None, unread: Unread = pass_over
+        self, account: Cloud, run: str | None, unread: Unread = ignore_unreadable
     ) -> list[Found[Cloud]]:
         """List marked resources, of one run or all. Raises ProviderError."""
-        there = account.ask(f"listing {self.name}s", lambda c: list(self.there(c, account.id, run)))
+        there = account.ask(
+            f"listing {self.name}s", lambda c: list(self.list_all(c, account.id, run))
+        )
         found = []
         for one in there:
             mark = self.mark_of(one, f"{account.name}: {self.name} {one.id}", unread)
@@ -124,13 +128,13 @@ class ResourceType(resource_types.ResourceType[Cloud]):
 
     def delete(self, found: Found[Cloud]) -> None:
         """Delete one; of a server or a volume this only starts it. Raises as the SDK."""
-        found.account.connected(lambda c: self.deletes(c, found.id))
+        found.account.connected(lambda c: self.delete_by_id(c, found.id))
 
-    def deletes(self, connection: Connection, id_: str) -> None:
+    def delete_by_id(self, connection: Connection, id_: str) -> None:
         """Delete one by its id, where it is there. Raises as the SDK."""
         getattr(self.proxy(connection), f"delete_{self.noun}")(id_, ignore_missing=True)
 
-    def going(self, connection: Connection, run: str) -> dict[str, str]:  # noqa: ARG002
+    def existing_statuses(self, connection: Connection, run: str) -> dict[str, str]:  # noqa: ARG002
         """Return the ids of a run's existing resources, with their statuses if known."""
         return {}
 
@@ -139,7 +143,7 @@ class ResourceType(resource_types.ResourceType[Cloud]):
     ) -> Mapping[str, str | None]:
         """Return the ids of a run's remaining ones, each with the error that keeps it."""
         run = next(iter(some)).mark.run
-        there = account.ask(f"listing {self.name}s", lambda c: self.going(c, run))
+        there = account.ask(f"listing {self.name}s", lambda c: self.existing_statuses(c, run))
         return {
             id_: f"was not deleted: its status is {status}" if status.startswith(_ERROR) else None
             for id_, status in there.items()
@@ -158,30 +162,30 @@ def servers_in(connection: Connection, run: str, status: str) -> set[str]:
 
 
 class _Server(ResourceType):
-    def there(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:  # noqa: ARG002
+    def list_all(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:  # noqa: ARG002
         return servers_there(connection, run)
 
-    def deletes(self, connection: Connection, id_: str) -> None:
+    def delete_by_id(self, connection: Connection, id_: str) -> None:
         try:
             # Else a cloud that reclaims servers later only hides it, and ports hold the network.
             connection.compute.delete_server(id_, force=True)
         except NotFoundException:
             return
         except ForbiddenException:
-            super().deletes(connection, id_)
+            super().delete_by_id(connection, id_)
 
-    def going(self, connection: Connection, run: str) -> dict[str, str]:
+    def existing_statuses(self, connection: Connection, run: str) -> dict[str, str]:
         there = servers_there(connection, run, details=False)
         return {str(one.id): "" for one in there}  # for the status nova would ask neutron
 
 
 class _Volume(ResourceType):
-    def there(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:
+    def list_all(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:
         there = connection.has_service("block-storage")
-        return super().there(connection, project, run) if there else []
+        return super().list_all(connection, project, run) if there else []
 
-    def going(self, connection: Connection, run: str) -> dict[str, str]:
-        return {str(one.id): str(one.status) for one in self.there(connection, "", run)}
+    def existing_statuses(self, connection: Connection, run: str) -> dict[str, str]:
+        return {str(one.id): str(one.status) for one in self.list_all(connection, "", run)}
 
 
 class _FloatingIp(ResourceType):
@@ -193,7 +197,7 @@ class _FloatingIp(ResourceType):
 
 
 class _Router(ResourceType):
-    def deletes(self, connection: Connection, id_: str) -> None:
+    def delete_by_id(self, connection: Connection, id_: str) -> None:
         network = connection.network
         ports = network.ports(device_id=id_, fields=["id", "device_owner"])
         try:
@@ -203,17 +207,17 @@ class _Router(ResourceType):
                     network.remove_interface_from_router(id_, None, port.id)
         except NotFoundException:  # a user removes it, too
             pass
-        super().deletes(connection, id_)
+        super().delete_by_id(connection, id_)
 
 
 class _Project(ResourceType):
-    def there(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:
+    def list_all(self, connection: Connection, project: str, run: str | None) -> Iterable[Any]:
         try:
-            return list(super().there(connection, project, run))
+            return list(super().list_all(connection, project, run))
         except ForbiddenException:  # only administrators may, and only they make any
             return []
 
-    def deletes(self, connection: Connection, id_: str) -> None:
+    def delete_by_id(self, connection: Connection, id_: str) -> None:
         groups = list(connection.network.security_groups(project_id=id_))
         for group in groups:
             if group.name != _DEFAULT and TYPES["security-group"].mark_of(group) is None:
@@ -225,7 +229,7 @@ class _Project(ResourceType):
         # Neutron made this group by itself with the first network, and never removes it.
         for group in groups:
             connection.network.delete_security_group(group.id, ignore_missing=True)
-        super().deletes(connection, id_)
+        super().delete_by_id(connection, id_)
 
 
 _SHORT = {"fields": ["id", "name", "description"]}

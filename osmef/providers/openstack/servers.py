@@ -124,7 +124,7 @@ def make_server(maker: Maker, spec: ServerSpec, settings: OpenStackSettings) -> 
     return str(maker.make(net.account, "server", spec.name, **body).id)
 
 
-def free_nics(server: Server) -> None:
+def disable_port_security(server: Server) -> None:
     """Disable port security of a server's further cards. Raises ProviderError.
 
     Nova makes the ports with the server's security groups, which keep back what other addresses
@@ -174,7 +174,7 @@ def _make_volume(maker: Maker, spec: ServerSpec, size_gib: int, timeout_s: float
             cure="look at it: openstack volume show; is there room for volumes?",
         )
 
-    volume: str = cloud.until(available, timeout_s)
+    volume: str = cloud.poll(available, timeout_s)
     return volume
 
 

@@ -19,8 +19,8 @@ from osmef.providers.base import (
     Resource,
     RunContext,
     Unread,
+    ignore_unreadable,
     never_cancelled,
-    pass_over,
 )
 from osmef.providers.parallel import map_concurrently
 from osmef.providers.static import machine
@@ -205,7 +205,7 @@ class StaticProvider(Provider):
         cls,
         access: Access,
         run: str | None = None,
-        unread: Unread = pass_over,  # noqa: ARG003
+        unread: Unread = ignore_unreadable,  # noqa: ARG003
     ) -> list[Resource]:
         """List the resources of a machine's holder; needs an access.
 

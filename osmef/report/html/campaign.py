@@ -92,7 +92,7 @@ def _cost(of: pd.DataFrame) -> Field:
     return Field(", ".join(str(Money(float(amount), str(unit))) for unit, amount in sums.items()))
 
 
-def gaps_table(planned: pd.DataFrame) -> Table | None:
+def missing_results_table(planned: pd.DataFrame) -> Table | None:
     """Return the sessions without results, with the reason; None without any."""
     gaps = planned[planned["state"].isin(["failed", "missed"])]
     if gaps.empty:
@@ -105,7 +105,7 @@ def gaps_table(planned: pd.DataFrame) -> Table | None:
                 str(row["state"]),
                 emphasis=Emphasis.BAD if row["state"] == "failed" else Emphasis.WARN,
             ),
-            text(known(row["why"])),
+            text(none_if_missing(row["why"])),
         ]
         for row in gaps.head(MOST_ROWS).to_dict("records")
     ]
@@ -114,7 +114,7 @@ def gaps_table(planned: pd.DataFrame) -> Table | None:
     return Table("Sessions without a result", [Column(h) for h in heads], rows, more(gaps, note))
 
 
-def away_table(gaps: pd.DataFrame) -> Table | None:
+def conductor_gaps_table(gaps: pd.DataFrame) -> Table | None:
     """Return the periods without a conductor; None without any."""
     if gaps.empty:
         return None
@@ -130,7 +130,7 @@ def away_table(gaps: pd.DataFrame) -> Table | None:
     return Table("When no conductor was running", columns, rows, more(gaps, ""))
 
 
-def known_table(planned: pd.DataFrame) -> Table | None:
+def ended_cells_table(planned: pd.DataFrame) -> Table | None:
     """Return the cells that the stopping rule made sessions skip; None without any."""
     reported = planned[planned["left_out"].notna()]
     if reported.empty:
@@ -154,7 +154,7 @@ def known_table(planned: pd.DataFrame) -> Table | None:
     return Table("Cells that were left out", columns, rows, note)
 
 
-def known(value: Any) -> Any:
+def none_if_missing(value: Any) -> Any:
     """Return a value of a frame, None where it is missing."""
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -195,7 +195,7 @@ def platforms_table(platforms: pd.DataFrame, prices: pd.DataFrame, scale: Scale)
             Field(str(row["sessions"])),
             _scaled(row["median"], scale),
             _interval(row, scale),
-            number(known(row["cov_percent"])),
+            number(none_if_missing(row["cov_percent"])),
             _scaled(row["min"], scale),
             _scaled(row["max"], scale),
         ]
@@ -217,17 +217,17 @@ def platforms_table(platforms: pd.DataFrame, prices: pd.DataFrame, scale: Scale)
 
 
 def _interval(row: Row, scale: Scale) -> Field:
-    if known(row["ci95_low"]) is None:
+    if none_if_missing(row["ci95_low"]) is None:
         return Field("none", (f"n {row['sessions']}",), key="")
     return Field(f"{scale.show(row['ci95_low'])} to {scale.show(row['ci95_high'])}")
 
 
 def _priced(row: Row, scale: Scale) -> list[Field]:
-    price, gives = known(row["price_per_hour"]), known(row["per_price"])
+    price, gives = none_if_missing(row["price_per_hour"]), none_if_missing(row["per_price"])
     if price is None:
         return [Field("unknown", key=""), text(None), text(None)]
     shown = Field(f"{price:.4g} {row['currency']}", key=repr(price))
-    return [shown, _scaled(gives, scale), text(known(row["rank"]))]
+    return [shown, _scaled(gives, scale), text(none_if_missing(row["rank"]))]
 
 
 _OF_A_SESSION = ["session", "platform", "value", "trials", "ci95_low", "ci95_high"]
@@ -250,7 +250,7 @@ def sessions_table(sessions: pd.DataFrame, platforms: pd.DataFrame, scale: Scale
         for session in order[:MOST_ROWS]
     ]
     spread = platforms.set_index("platform")["cov_percent"]
-    shown = [known(spread[name]) for name in names]
+    shown = [none_if_missing(spread[name]) for name in names]
     foot = [Field("" if one is None else f"{one:.2f} %", key="") for one in shown]
     rows.append([Field("Coefficient of variation", key=""), *foot])
     note = "A dash: the session gave nothing there."
@@ -310,7 +310,7 @@ def pairs_table(pairs: pd.DataFrame, scale: Scale) -> Table:
 
 
 def _effect(row: Row, name: str) -> Field:
-    value, low, high = (known(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    value, low, high = (none_if_missing(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
     if value is None or low is None or high is None:
         return number(value)
     return Field(f"{value:.3g}", (f"{low:.3g} to {high:.3g}",), repr(value))
@@ -335,7 +335,7 @@ def contrasts_table(contrasts: pd.DataFrame, scale: Scale) -> Table:
             _scaled(row["median_a"], scale),
             _scaled(row["median_b"], scale),
             _shift(row, scale),
-            number(known(row["difference_percent"])),
+            number(none_if_missing(row["difference_percent"])),
             _p(row["p"], row["least_p"]),
             _p(row["p_holm"]),
         ]
@@ -355,7 +355,7 @@ def _side(name: object) -> str:
 
 
 def _shift(row: Row, scale: Scale) -> Field:
-    value, low, high = (known(row[name]) for name in ("difference", "low", "high"))
+    value, low, high = (none_if_missing(row[name]) for name in ("difference", "low", "high"))
     if value is None:
         return text(None)
     ends = "no interval" if low is None or high is None else (
@@ -381,7 +381,7 @@ def windows_table(windows: pd.DataFrame, scale: Scale) -> Table:
             Field(str(row["sessions"])),
             _scaled(row["median"], scale),
             _interval(row, scale),
-            number(known(row["cov_percent"])),
+            number(none_if_missing(row["cov_percent"])),
         ]
         for row in windows.head(MOST_ROWS).to_dict("records")
     ]
@@ -431,7 +431,7 @@ def course_table(
 
 
 def _drift(row: Row, scale: Scale) -> Field:
-    slope = known(row["drift"])
+    slope = none_if_missing(row["drift"])
     if slope is None:
         return text(None)
     ends = f"{scale.show(row['drift_low'])} to {scale.show(row['drift_high'])}"
@@ -439,16 +439,16 @@ def _drift(row: Row, scale: Scale) -> Field:
 
 
 def _memory(row: Row) -> Field:
-    value, bound = known(row["memory"]), known(row["memory_bound"])
+    value, bound = none_if_missing(row["memory"]), none_if_missing(row["memory_bound"])
     if value is None or bound is None:
         return text(None)
-    p = known(row["memory_p_holm"])
+    p = none_if_missing(row["memory_p_holm"])
     emphasis = Emphasis.WARN if p is not None and p < 0.05 else Emphasis.PLAIN
     return Field(f"{value:.2f}", (f"bound {bound:.2f}",), repr(value), emphasis)
 
 
 def _changed(row: Row, lines: list[str]) -> Field:
-    if known(row["changes"]) is None:
+    if none_if_missing(row["changes"]) is None:
         return Field("too few sessions", key="")
     if not lines:
         return Field("none found", key="0")
@@ -470,7 +470,7 @@ def _spread(one: dict[Hashable, Any]) -> str:
 
 
 def _p(value: object, least: float | None = None) -> Field:
-    reported = known(value)
+    reported = none_if_missing(value)
     if reported is None:
         return text(None)
     lines = (f"at least {least:.2g}",) if least is not None and least > 0.01 else ()
@@ -479,7 +479,7 @@ def _p(value: object, least: float | None = None) -> Field:
 
 
 def _scaled(value: float | None, scale: Scale) -> Field:
-    reported = known(value)
+    reported = none_if_missing(value)
     return Field(scale.show(reported), key="" if reported is None else repr(float(reported)))
 
 
@@ -518,9 +518,9 @@ def render_campaign(data: CampaignData, title: str | None = None) -> str:
         live=any(one.live for section in shown for one in section.figures),
         facts=data.facts,
         calendar=None if planned is None else calendar_table(planned),
-        gaps=None if planned is None else gaps_table(planned),
-        known=None if planned is None else known_table(planned),
-        away=away_table(data.gaps),
+        gaps=None if planned is None else missing_results_table(planned),
+        known=None if planned is None else ended_cells_table(planned),
+        away=conductor_gaps_table(data.gaps),
         figure=_calendar(planned),
         sections=shown,
         left=every[_MOST_SECTIONS:],

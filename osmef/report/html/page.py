@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.diagnostics import FEWEST, cells, data_quality, pairs
-from osmef.analysis.layers import LAYER, REFERENCE, comparable, layer_costs
+from osmef.analysis.diagnostics import FEWEST, cells, data_quality, pairwise_comparisons
+from osmef.analysis.layers import LAYER, REFERENCE, comparable, layer_overheads
 from osmef.analysis.replication import has_sessions, independent
 from osmef.report.cells import cells_of, leading
 from osmef.report.data import Data
@@ -94,7 +94,7 @@ _TRUST_NOTE = (
 
 
 @dataclass(frozen=True)
-class Across:
+class AllRunsSection:
     """The section over all runs; ``results`` is None for a single one.
 
     ``layers`` compares them with the bare network, ``between`` the cells of a single run.
@@ -110,11 +110,11 @@ class Across:
     figures: Sequence[Drawn]
 
 
-def across(readings: Sequence[ShownRun], most: int) -> Across:
+def all_runs_section(readings: Sequence[ShownRun], most: int) -> AllRunsSection:
     """Return the section over all runs with trials, in tables of up to ``most`` rows."""
     paths = [reading.path for reading in readings if reading.trials]
     if not paths:
-        return Across(None, None, None, None, "", ())
+        return AllRunsSection(None, None, None, None, "", ())
     data = Data(*paths)
     measures = leading(data.trials)
     several = len(paths) > 1
@@ -127,7 +127,7 @@ def across(readings: Sequence[ShownRun], most: int) -> Across:
     layers = layer_table(data.trials)
     layers = layers and layers.first(most)
     few = _few(found, names, {one.name: one.words for one in measures})
-    return Across(results, layers, between, shown and shown.first(most), few, figures)
+    return AllRunsSection(results, layers, between, shown and shown.first(most), few, figures)
 
 
 def _names_of(keys: Iterable[str], readings: Sequence[ShownRun]) -> dict[str, str]:
@@ -209,7 +209,7 @@ def layer_table(trials: pd.DataFrame) -> Table | None:
     if LAYER not in trials or not trials[LAYER].eq(REFERENCE).any():
         return None
     known, measures = comparable(trials)
-    found = layer_costs(known, [one.name for one in measures])
+    found = layer_overheads(known, [one.name for one in measures])
     if found.empty:
         return None
     words = {one.name: one for one in measures}
@@ -258,7 +258,7 @@ def _between(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Ta
     """Return the pairwise comparison of a run's cells, paired by blocks if there are any."""
     if has_sessions(trials) or not 1 < len(cells(trials)) <= _MOST_BETWEEN:
         return None
-    found = pairs(trials, [one.name for one in measures])
+    found = pairwise_comparisons(trials, [one.name for one in measures])
     if found.empty:
         return None
     rows = [row for row in found.to_dict("records") if min(row["n_a"], row["n_b"]) > 1]
@@ -410,7 +410,7 @@ def write_report(
 def render(readings: Sequence[ShownRun], title: str | None = None) -> str:
     """Return the page as text."""
     others = f" and {len(readings) - 1} more" if len(readings) > 1 else ""
-    together, parts = across(readings, _MOST_ROWS), _parts(readings[:_MOST_PARTS])
+    together, parts = all_runs_section(readings, _MOST_ROWS), _parts(readings[:_MOST_PARTS])
     drawn = [*together.figures, *(one for part in parts for one in part.figures)]
     return fill(
         "page.html.jinja",

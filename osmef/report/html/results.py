@@ -38,7 +38,7 @@ from osmef.report.summary import (
 from osmef.report.table import OF_ONE_PAIR, is_of_one_pair, shown_measures
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, MetricSummary, Summary
-from osmef.results.trial import Limit
+from osmef.results.trial import Bottleneck
 
 _NOTE = (
     "Each trial: a dot for its result, a line for the median, grey its interval; one axis for all"
@@ -218,7 +218,7 @@ def limits_table(summary: Summary) -> Table | None:
     cells = [cell for cell in summary.cells if cell.limited_by]
     if not cells:
         return None
-    found = [limit for limit in Limit if any(limit in cell.limited_by for cell in cells)]
+    found = [limit for limit in Bottleneck if any(limit in cell.limited_by for cell in cells)]
     columns = [Column("cell"), *(Column(LIMITS[limit], "%", number=True) for limit in found)]
     called, _shared = short_cells(cell.key for cell in summary.cells)
     rows = [

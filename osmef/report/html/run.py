@@ -24,7 +24,7 @@ from osmef.results.files import storage
 from osmef.results.measure import Better, Measure
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, EndpointInfo, MetricSummary, Summary
-from osmef.results.trial import Limit
+from osmef.results.trial import Bottleneck
 from osmef.scenario.location import Location
 from osmef.units import counted
 
@@ -155,12 +155,12 @@ def _range(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
 
 def _limits(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
     """Describe the bottleneck of most connections of each cell, if it has one."""
-    found: dict[Limit, list[CellInfo]] = defaultdict(list)
+    found: dict[Bottleneck, list[CellInfo]] = defaultdict(list)
     for cell in summary.cells:
         if cell.limited_by:
             limit = max(cell.limited_by, key=lambda one: cell.limited_by[one])
             most = 2 * cell.limited_by[limit] > sum(cell.limited_by.values())
-            if most and limit is not Limit.INCONCLUSIVE:
+            if most and limit is not Bottleneck.INCONCLUSIVE:
                 found[limit].append(cell)
     for limit, of in found.items():
         where = f" in {_where(of, summary, names)}" if len(summary.cells) > 1 else ""

@@ -245,7 +245,7 @@ class BtcSettings(WorkloadSettings):
         return self.duration if given else _LONGEST_SEARCH_S
 
     @property
-    def is_for_once(self) -> bool:
+    def changes_next_trial(self) -> bool:
         """Whether a trial changes the result of the next one: an emptied bucket."""
         return self.until is not None
 
@@ -277,7 +277,7 @@ class BtcSettings(WorkloadSettings):
         if self.mode in _MODES:
             yield f"mode {self.mode}: {_MODES[self.mode]}"
 
-    def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:
+    def warnings_from_facts(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:
         """Warn where segmentation or receive offload is missing."""
         what = "receive" if end == "receiver" else "segmentation"
         if _lacks_offload(facts, what):

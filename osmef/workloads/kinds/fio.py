@@ -44,7 +44,7 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class Way:
+class DirectionStatistics:
     """Requests and bytes per second of reads, or of writes."""
 
     iops: float
@@ -62,8 +62,8 @@ class FioOutput:
 
     version: str
     job: str
-    read: Way | None
-    written: Way | None
+    read: DirectionStatistics | None
+    written: DirectionStatistics | None
 
 
 @shows_tail
@@ -112,13 +112,13 @@ def _job(job: Any, version: str) -> FioOutput:
     return FioOutput(version, str(job.get("jobname")), ways["read"], ways["write"])
 
 
-def _way(reported: Any, name: str) -> Way | None:
+def _way(reported: Any, name: str) -> DirectionStatistics | None:
     if not isinstance(reported, dict):
         raise OutputError(f"fio reports nothing of {name}")
     requests = whole(reported.get("total_ios"), f"the requests of {name}")
     if not requests:
         return None
-    return Way(
+    return DirectionStatistics(
         iops=positive(reported.get("iops"), f"the IOPS of {name}"),
         bytes_per_s=positive(reported.get("bw_bytes"), f"the rate of {name}"),
         requests=requests,
@@ -288,7 +288,7 @@ class Fio(Tool[FioSettings]):
         return numbers
 
 
-def _numbers(name: str, way: Way) -> Mapping[str, float | None]:
+def _numbers(name: str, way: DirectionStatistics) -> Mapping[str, float | None]:
     percentiles = way.latency.percentiles_us or {}
     return {
         f"{name}_iops": way.iops,

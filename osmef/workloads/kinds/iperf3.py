@@ -69,7 +69,7 @@ class StreamReport:
 
 
 @dataclass(frozen=True)
-class Way:
+class DirectionTotals:
     """Totals of one direction by sender and receiver; packets and jitter are of UDP.
 
     Versions up to 3.9 report only sent UDP traffic; received is sent minus lost.
@@ -123,8 +123,8 @@ class Iperf3Output:
     server: str | None
     streams: int | None
     rate_bps: float | None
-    forward: Way | None
-    backward: Way | None
+    forward: DirectionTotals | None
+    backward: DirectionTotals | None
     cpu_sender_percent: float | None
     cpu_receiver_percent: float | None
     started_at: datetime | None
@@ -322,7 +322,9 @@ def _time(document: Json) -> datetime | None:
         raise OutputError(f"timesecs is {seconds:g}, and no time") from error
 
 
-def _ways(end: Any, protocol: str | None, direction: str) -> tuple[Way, Way | None]:
+def _ways(
+    end: Any, protocol: str | None, direction: str
+) -> tuple[DirectionTotals, DirectionTotals | None]:
     """Return the measured direction, and the reverse one of --bidir."""
     if not isinstance(end, dict):
         raise OutputError("there is no end: iperf3 was interrupted")
@@ -350,13 +352,13 @@ def _cpu(end: Any, direction: str) -> tuple[float | None, float | None]:
     return (there, here) if direction == REVERSE else (here, there)
 
 
-def _tcp(end: Json, way: str, streams: list[Any]) -> Way:
+def _tcp(end: Json, way: str, streams: list[Any]) -> DirectionTotals:
     reported = tuple(_stream(one) for one in streams)
     received, sent = f"sum_received{way}", f"sum_sent{way}"
     total = _maybe(end, received, "bits_per_second")
     if total is None:
         raise OutputError(f"there is no end.{received}.bits_per_second")
-    return Way(
+    return DirectionTotals(
         sent_bps=_maybe(end, sent, "bits_per_second"),
         received_bps=total,
         sent_bytes=_maybe(end, sent, "bytes"),
@@ -374,7 +376,7 @@ def _stream(one: Any) -> StreamReport:
     )
 
 
-def _udp(end: Json, way: str, streams: list[Any]) -> Way:
+def _udp(end: Json, way: str, streams: list[Any]) -> DirectionTotals:
     total = end.get(f"sum{way}")
     if total is None:
         raise OutputError(f"there is no end.sum{way}")
@@ -387,7 +389,7 @@ def _udp(end: Json, way: str, streams: list[Any]) -> Way:
         sent, sent_bytes = _maybe(total, "bits_per_second"), _maybe(total, "bytes")
         got = None if sent is None or kept is None else sent * kept
         got_bytes = None if sent_bytes is None or kept is None else sent_bytes * kept
-    return Way(
+    return DirectionTotals(
         sent_bps=sent,
         received_bps=got,
         sent_bytes=sent_bytes,

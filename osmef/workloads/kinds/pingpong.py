@@ -137,7 +137,7 @@ _NAME = re.compile(
 
 
 @dataclass(frozen=True)
-class Foreign:
+class ExistingServer:
     """An existing server: an address or a name, a port, and a path with ``{size}`` in it."""
 
     host: str
@@ -163,7 +163,7 @@ def _is_name(host: str) -> bool:
     return False
 
 
-def read_url(url: str, key: str) -> Foreign:
+def read_url(url: str, key: str) -> ExistingServer:
     """Parse a URL. Raises a conflict of that key with the cure."""
     try:
         parts = urlsplit(url)
@@ -186,7 +186,7 @@ def read_url(url: str, key: str) -> Foreign:
         what = "no server has the port 0" if port == 0 else "the path has what no request can have"
         cure = f"write it with its port, without #, spaces and other letters, such as {_EXAMPLE}"
         raise conflict(what, cure, key)
-    return Foreign(host, 80 if port is None else port, path)
+    return ExistingServer(host, 80 if port is None else port, path)
 
 
 # The length of a trial is only known at its end; this is for the estimate.
@@ -289,7 +289,7 @@ class PingPongSettings(WorkloadSettings):
     ) -> Mapping[str, Any]:
         """Return the settings with the URL of ping, or with ``relay: false`` of pong."""
         path = "/pong/{size}" if given.get("relay") is False else "/mping/{size}"
-        where = Foreign(host, _USUAL_PORT if port is None else port, path)
+        where = ExistingServer(host, _USUAL_PORT if port is None else port, path)
         others = {key: value for key, value in given.items() if key != "relay"}
         return {**others, "server": f"http://{where.authority}{path}"}
 
@@ -304,7 +304,7 @@ class PingPongSettings(WorkloadSettings):
         return Directions.ONE
 
     @property
-    def foreign(self) -> Foreign | None:
+    def foreign(self) -> ExistingServer | None:
         """The existing server, if any."""
         return None if self.server is None else read_url(self.server, "server")
 

@@ -164,7 +164,7 @@ class StreamSettings(WorkSettings):
         default=None, ge=1, le=4096, description="threads of OpenMP; by default one a CPU"
     )
 
-    def warnings_about(self, metrics: Mapping[str, float | None]) -> Iterator[str]:
+    def warnings_from_metrics(self, metrics: Mapping[str, float | None]) -> Iterator[str]:
         """Warn if the results have to be labelled as those of a variant."""
         times = metrics.get("array_caches")
         if times is not None and times < _VARIANT_BELOW:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from osmef.errors import EndpointError
 from osmef.layers.base import Counters, LayerEnd, Underlay
 from osmef.layers.kinds.bond import Bond, BondMode, BondSettings
-from osmef.remote.session import Output
+from osmef.remote.session import ProgramResult
 from tests.layers.machines import Machines, Recorder, recorded
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ class Cards(Recorder):
         super().__init__()
         self.session = cast("SshSession", self)
 
-    def run(self, argv: Sequence[str], stdin: bytes = b"") -> Output:
+    def run(self, argv: Sequence[str], stdin: bytes = b"") -> ProgramResult:
         done = self.do(argv, stdin).encode() if "-j" not in argv else b""
-        return Output(0 if self.has_ethtool or "ethtool" not in argv else 127, done, b"")
+        return ProgramResult(0 if self.has_ethtool or "ethtool" not in argv else 127, done, b"")
 
     def do(self, argv: Sequence[str], stdin: bytes = b"") -> str:
         told = super().do(argv, stdin)
@@ -147,7 +147,7 @@ def test_the_duplex_of_nics_is_set_for_lacp_when_unknown(duplex: str) -> None:
         assert set_to == (wanted if (mode, duplex) == (BondMode.LACP, "unknown") else [])
 
 
-@pytest.mark.parametrize(("stays", "has_ethtool"), [(True, True), (False, False)])
+@pytest.mark.parametrize(("outlives_run", "has_ethtool"), [(True, True), (False, False)])
 def test_a_duplex_that_cannot_be_set_is_reported(*, outlives_run: bool, has_ethtool: bool) -> None:
     underlay, roots = ground_of()
     roots["b"].has_ethtool = has_ethtool

@@ -263,7 +263,7 @@ def test_a_host_that_was_given_back_is_not_used_again(api: Api) -> None:
     where = (account, wanted[0], "eu-central-1a", flavors)
     first = placer.place(*where)["HostId"]
     assert placer.place(*where)["HostId"] == first
-    AwsProvider.tear_down(list(maker.made), maker.forget)
+    AwsProvider.tear_down(list(maker.made), maker.note_destroyed)
     assert placer.place(*where)["HostId"] != first
     tokens = [made["ClientToken"] for made in api.requests("AllocateHosts")]
     assert len(set(tokens)) == len(tokens) == 2  # EC2 would return the old one to the same token

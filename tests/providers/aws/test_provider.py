@@ -21,7 +21,7 @@ from tests.aws.notes import Notes
 from tests.aws.wiring import OUTSIDE
 from tests.providers.aws.conftest import Lab
 
-QUICK = CloudWaits(look_s=0.1, late_s=0.1, gone_s=0.3)
+QUICK = CloudWaits(look_s=0.1, listing_delay_s=0.1, gone_s=0.3)
 
 
 @dataclass

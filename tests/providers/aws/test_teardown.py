@@ -35,7 +35,9 @@ def maker(api: Api) -> Maker:
 
 @pytest.fixture
 def account(api: Api) -> Account:
-    account = Account({"region": REGION, "uri": api.url}, CloudWaits(look_s=0.1, late_s=0.1))
+    account = Account(
+        {"region": REGION, "uri": api.url}, CloudWaits(look_s=0.1, listing_delay_s=0.1)
+    )
     account.retry_s = 0.0
     return account
 
@@ -73,11 +75,11 @@ def test_a_network_is_deleted_with_its_contents_and_a_foreign_one_is_kept(
     foreign = api.backends()[0].create_vpc("10.99.0.0/16").id
     (vpc,) = [one for one, _account in maker.made if one.kind == "vpc"]
     wrong = replace(vpc, id=foreign, name="somebody's")  # as of a journal that was tampered with
-    AwsProvider.tear_down([*maker.made, (wrong, account)], maker.forget)
+    AwsProvider.tear_down([*maker.made, (wrong, account)], maker.note_destroyed)
     assert kinds(account) == set()
     assert foreign in api.backends()[0].vpcs
     assert maker.made == []
-    AwsProvider.tear_down([(vpc, account)], maker.forget)  # gone already is success
+    AwsProvider.tear_down([(vpc, account)], maker.note_destroyed)  # gone already is success
 
 
 @pytest.mark.parametrize("odd", ["²", "9" * 200, "soon", ""])
@@ -108,11 +110,11 @@ def test_only_a_resource_still_in_use_remains_and_is_reported(
     make_site(maker, account)
     api.faults.append(Fault("DeleteVpc", "DependencyViolation", message="has dependencies"))
     with pytest.raises(ProviderError, match=r"deleting the vpc .*has dependencies") as raised:
-        AwsProvider.tear_down(list(maker.made), maker.forget)
+        AwsProvider.tear_down(list(maker.made), maker.note_destroyed)
     assert "osmef reap --provider aws" in str(raised.value.cure)
     assert kinds(account) == {"vpc"}
     assert [one.kind for one, _account in maker.made] == ["vpc"]
-    AwsProvider.tear_down(list(maker.made), maker.forget)
+    AwsProvider.tear_down(list(maker.made), maker.note_destroyed)
     assert kinds(account) == set()
 
 
@@ -122,7 +124,7 @@ def test_a_missing_delete_permission_is_named_and_the_rest_is_deleted(
     make_site(maker, account)
     api.faults.append(Fault("DeleteKeyPair", "UnauthorizedOperation", 403))
     with pytest.raises(PolicyError, match="does not allow ec2:DeleteKeyPair"):
-        AwsProvider.tear_down(list(maker.made), maker.forget)
+        AwsProvider.tear_down(list(maker.made), maker.note_destroyed)
     assert kinds(account) == {"key-pair"}
 
 
@@ -132,7 +134,7 @@ def test_a_host_that_is_not_released_yet_is_released_later(
     account.retry_s = 60.0
     make_host(maker, account)
     api.faults.append(Fault("ReleaseHosts", answer=OCCUPIED))
-    AwsProvider.tear_down(list(maker.made), maker.forget)
+    AwsProvider.tear_down(list(maker.made), maker.note_destroyed)
     assert len(api.requests("ReleaseHosts")) == 2
     assert kinds(account) == set()
 
@@ -143,7 +145,7 @@ def test_a_host_that_no_list_shows_yet_is_released_all_the_same(
     make_host(maker, account)
     unlisted = Fault("DescribeHosts", answer=NO_HOSTS, holding="tag-key", times=-1)
     api.faults.append(unlisted)
-    AwsProvider.tear_down(list(maker.made), maker.forget)
+    AwsProvider.tear_down(list(maker.made), maker.note_destroyed)
     api.faults.clear()
     assert kinds(account) == set()
     assert maker.made == []
@@ -159,7 +161,7 @@ def test_a_resource_not_yet_visible_is_looked_for_again(
         Fault("DescribeHosts", answer=NO_HOSTS, holding="tag-key"),
         Fault("DescribeHosts", "InvalidHostID.NotFound", holding="HostId.1="),
     ]
-    AwsProvider.tear_down(list(maker.made), maker.forget)
+    AwsProvider.tear_down(list(maker.made), maker.note_destroyed)
     assert len(waits) == 1
     assert kinds(account) == set()
 

@@ -57,7 +57,7 @@ class Api:
         return AzureSettings.model_validate({**usual, **keys})
 
     def provider(self, **keys: Any) -> AzureProvider:
-        return AzureProvider(self.settings(**keys), replace(USUAL, late_s=0.1))
+        return AzureProvider(self.settings(**keys), replace(USUAL, listing_delay_s=0.1))
 
     def context(self, *requests: EndpointRequest, run: str = "lab-1") -> RunContext:
         return RunContext(

@@ -230,7 +230,7 @@ def test_when_a_region_has_no_capacity_its_zones_are_tried(api: Api, full: str) 
     zones = {one["zones"][0] for one in api.bodies("virtualMachines")}
     physical = {made[0].spec.net.offers.zones[zone] for zone in zones}
     assert physical == {f"{REGION}-az2" if full else f"{REGION}-az3"}  # its zones 2 and 1
-    assert any("no room in westeurope" in line for line in api.told)
+    assert any("no capacity in westeurope" in line for line in api.told)
     assert len(api.bodies("virtualMachines")) == len(api.bodies("networkInterfaces")) == 2
     assert len(api.bodies("schedules")) == 2
 

@@ -228,7 +228,7 @@ def test_the_address_of_a_deleted_vm_is_removed_from_the_rules(api: Api) -> None
     both = {f"{old.public}/32", f"{new.public}/32"}
     assert both & set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"]) == {f"{old.public}/32"}
     gone = {*provisioner.names_of(old)}
-    provider.remove([one for one in provider.made() if one[0].name in gone])
+    provider.remove([one for one in provider.undestroyed() if one[0].name in gone])
     provisioner.register([new])
     assert both & set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"]) == {f"{new.public}/32"}
     assert new.spec.placement == old.spec.placement

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from osmef.providers.base import Access, Ledger, Unread, pass_over
+from osmef.providers.base import Access, Ledger, Unread, ignore_unreadable
 from osmef.providers.cloud.account import Account, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
 from osmef.providers.cloud.public_cloud import PublicCloud
@@ -21,7 +21,9 @@ CODES = {
     "gone": (Meaning.GONE, 404),
     "exists": (Meaning.EXISTS, 409),
 }
-QUICK = CloudWaits(look_s=0.01, late_s=0.01, again_s=0.05, stays_s=0.2, retry_s=60.0)
+QUICK = CloudWaits(
+    look_s=0.01, listing_delay_s=0.01, delete_retry_s=0.05, no_progress_s=0.2, retry_s=60.0
+)
 
 
 class Refused(Exception):  # noqa: N818 - as an SDK calls it
@@ -140,7 +142,7 @@ class Type(ResourceType[Shop]):
     """A type of the cloud's."""
 
     def owned(
-        self, account: Shop, run: str | None, unread: Unread = pass_over
+        self, account: Shop, run: str | None, unread: Unread = ignore_unreadable
     ) -> list[Found[Shop]]:
         """List those that carry our mark."""
         there = account.do(f"listing {self.name}s", lambda: account.api.list(self.name))

@@ -77,7 +77,7 @@ def test_a_refusal_after_a_lost_answer_does_not_prove_that_nothing_was_created(
         maker.make(account, "vm", "one")
     assert events(ledger) == ["intend"]
     account.api.hidden.clear()
-    Provider.tear_down(maker.made, maker.forget)
+    Provider.tear_down(maker.made, maker.note_destroyed)
     assert account.api.things == {}
 
 

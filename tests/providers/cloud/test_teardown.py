@@ -34,7 +34,7 @@ class Lab:
 
     def close(self) -> None:
         """Destroy all that was made."""
-        Provider.tear_down(list(self.maker.made), self.maker.forget)
+        Provider.tear_down(list(self.maker.made), self.maker.note_destroyed)
 
     @property
     def left(self) -> list[str]:
@@ -147,7 +147,7 @@ def test_a_deletion_that_the_cloud_ignored_is_repeated(lab: Lab) -> None:
 
 def test_slow_deletions_are_some_at_a_time() -> None:
     lab = Lab()
-    lab.account.waits = replace(lab.account.waits, at_once=2, again_s=60.0)
+    lab.account.waits = replace(lab.account.waits, at_once=2, delete_retry_s=60.0)
     lab.make(*["vm"] * 5)
     lab.close()
     firsts = [n for n, call in enumerate(lab.api.calls) if call == "delete vm"]
@@ -165,7 +165,7 @@ def test_a_resource_that_is_never_deleted_is_reported(lab: Lab, name: str) -> No
     vm, _net = lab.api.things
     if name == "vm":
         lab.api.dropped.add(vm)
-        lab.account.waits = replace(lab.account.waits, again_s=60.0)
+        lab.account.waits = replace(lab.account.waits, delete_retry_s=60.0)
     with pytest.raises(ProviderError, match=r"is stuck|does not go away") as caught:
         lab.close()
     assert "osmef reap --provider shop" in str(caught.value.cure)

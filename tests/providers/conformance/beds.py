@@ -48,7 +48,7 @@ class Aws(Bed):
     def provider(self) -> AwsProvider:
         """Return a provider of the usual account."""
         settings = AwsSettings.model_validate(settings_for(self._api))
-        return AwsProvider(settings, CloudWaits(look_s=0.1, late_s=0.1, gone_s=0.3))
+        return AwsProvider(settings, CloudWaits(look_s=0.1, listing_delay_s=0.1, gone_s=0.3))
 
     def allow_ingress(self) -> dict[str, set[str]]:
         """Return the addresses in the rules of security groups."""
@@ -158,7 +158,7 @@ class Azure(Bed):
 
     def provider(self) -> AzureProvider:
         """Return a provider of the usual subscription."""
-        return AzureProvider(self._api.settings(), replace(USUAL, late_s=0.1, gone_s=0.3))
+        return AzureProvider(self._api.settings(), replace(USUAL, listing_delay_s=0.1, gone_s=0.3))
 
     def allow_ingress(self) -> dict[str, set[str]]:
         """Return the addresses in the rules of security groups, by the names of their groups."""

@@ -73,7 +73,7 @@ def leave(host: Hypervisor, *, made_s: float, deadline_s: float) -> None:
     make_networks(host, maker, ["tenant-1"])
     make_filters([host], maker, ["192.0.2.1"], ["192.0.2.2"])
     StoragePool.make(host, maker, "/var/lib/libvirt/images").put("vm-2.seed", bytes(1 << 16))
-    machine = xml.Machine(maker.mark.name("vm-2"), "x86_64", "tcg", 1, 1 << 25, None)
+    machine = xml.Domain(maker.mark.name("vm-2"), "x86_64", "tcg", 1, 1 << 25, None)
     start_domain(host, maker, machine, None)
 
 
@@ -117,7 +117,7 @@ def test_a_guest_that_was_migrated_is_taken_from_where_it_is(host: Hypervisor, l
     """Really migrated, from the one hypervisor to the other."""
     maker = Maker(Mark(RUN, 1, 2), MemoryLedger())
     beta = Hypervisor("beta", lab["beta"].uri)
-    machine = xml.Machine(maker.mark.name("vm-3"), "x86_64", "tcg", 1, 1 << 25, None)
+    machine = xml.Domain(maker.mark.name("vm-3"), "x86_64", "tcg", 1, 1 << 25, None)
     uuid = start_domain(host, maker, machine, None)
     StoragePool.make(beta, maker, "/var/lib/libvirt/images")
     there = beta.do("connecting", lambda connection: connection)

@@ -93,7 +93,7 @@ def test_foreign_domain_metadata_is_not_taken_for_a_mark(metadata: str) -> None:
 
 @given(st.text(min_size=1, max_size=20, alphabet=st.characters(exclude_categories=["C"])))
 def test_no_text_breaks_out_of_the_description(text: str) -> None:
-    machine = xml.Machine("n", "x86_64", "tcg", 1, 1 << 28, xml.KernelBoot(text, "i", text))
+    machine = xml.Domain("n", "x86_64", "tcg", 1, 1 << 28, xml.KernelBoot(text, "i", text))
     parsed = xml.parse(machine.xml([]))
     assert parsed.findtext("os/kernel") == text
     assert parsed.findtext("os/cmdline") == text
@@ -243,7 +243,7 @@ def test_a_guest_is_found_on_the_host_that_it_was_migrated_to(
 
 def described(mark: Mark, name: str) -> str:
     """Return a guest as the fake driver takes it."""
-    made = xml.Machine(name, "x86_64", "tcg", 1, 1 << 28, None).xml([mark.element(name)])
+    made = xml.Domain(name, "x86_64", "tcg", 1, 1 << 28, None).xml([mark.element(name)])
     return made.replace("type='qemu'", "type='test'").replace('type="qemu"', 'type="test"')
 
 

@@ -15,7 +15,7 @@ import pytest
 from osmef.errors import BootError, ProviderError
 from osmef.providers.cloud.account import CloudWaits, Tenant
 from osmef.providers.openstack.access import open_cloud
-from osmef.providers.openstack.lookup import FlavorInfo, Names, ResolvedBootSource
+from osmef.providers.openstack.lookup import FlavorInfo, ResolvedBootSource, ResolvedNames
 from osmef.providers.openstack.network import TenantNet
 from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.resource_types import TYPES, Maker, Mark
@@ -66,7 +66,7 @@ def test_the_reason_of_an_error_is_waited_for(
         FlavorInfo("small", 1, 512, 1, "1"),
         Maker(Mark(RUN, 1, 2), MemoryLedger(), TYPES),
     )
-    names = Names(ResolvedBootSource("image", "i"), {}, None, None, (), (), ())
+    names = ResolvedNames(ResolvedBootSource("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova}) as url:
         write_cloud(clouds, url, "p1")
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))
@@ -103,7 +103,7 @@ def make(
         FlavorInfo("small", 1, 512, 1, "1"),
         Maker(Mark(RUN, 1, 2), MemoryLedger(), TYPES),
     )
-    names = Names(ResolvedBootSource("image", "i"), {}, None, None, (), (), ())
+    names = ResolvedNames(ResolvedBootSource("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova, "network": neutron}) as url:
         write_cloud(clouds, url, "p1")
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))

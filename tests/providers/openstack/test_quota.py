@@ -18,8 +18,8 @@ from osmef.providers.base import EndpointRequest
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.lookup import (
     FlavorInfo,
-    Names,
     ResolvedBootSource,
+    ResolvedNames,
     check_quotas,
     needs_of,
 )
@@ -42,7 +42,7 @@ def server(name: str, flavor: str, host: str, tenant: str = "tenant-1") -> Endpo
 def need(*requests: EndpointRequest, boot: dict[str, Any] | None = None) -> dict[str, int]:
     settings = OpenStackSettings.model_validate({"boot": boot or {"image": "i"}})
     source = ResolvedBootSource(*(("volume", "v", 7) if boot else ("image", "i")))
-    names = Names(source, SIZES, None, "ext", (), (), ())
+    names = ResolvedNames(source, SIZES, None, "ext", (), (), ())
     return needs_of(settings, names, "tenant-1", requests)
 
 

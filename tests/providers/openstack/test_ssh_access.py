@@ -8,7 +8,12 @@ import pytest
 
 from osmef.providers.base import EndpointRequest, RunContext
 from osmef.providers.cloud.account import Tenant
-from osmef.providers.openstack.lookup import FlavorInfo, Names, ResolvedBootSource, needs_floating
+from osmef.providers.openstack.lookup import (
+    FlavorInfo,
+    ResolvedBootSource,
+    ResolvedNames,
+    needs_floating,
+)
 from osmef.providers.openstack.network import TenantNet
 from osmef.providers.openstack.placement import VmPlacement
 from osmef.providers.openstack.provider import Provisioner
@@ -58,7 +63,7 @@ def test_security_groups_of_the_settings_get_no_rules_and_need_no_route() -> Non
     settings = OpenStackSettings.model_validate(asked)
     request = EndpointRequest("a", "sender", EndpointKind.VM, None, None, "tenant-1")
     account: Any = None
-    names = Names(ResolvedBootSource("image", "i"), {}, "net", None, ("theirs",), (), ())
+    names = ResolvedNames(ResolvedBootSource("image", "i"), {}, "net", None, ("theirs",), (), ())
     net = TenantNet(Tenant("tenant-1", 1, "one", account), names, "net", None, None, "key")
     key, ledger = KeyPair.generate("lab"), MemoryLedger()
     context = RunContext("lab-1", [request], key, ledger, 0)

@@ -63,7 +63,7 @@ def cinder(clouds: Path) -> Iterator[Cinder]:
 
 def destroy(resources: Sequence[Resource], gone: Gone, again_s: float = math.inf) -> None:
     """Destroy what is in the cloud, which is polled often; a deletion is repeated after a time."""
-    cloud = open_cloud({"cloud": "lab"}, waits=replace(USUAL, look_s=0.05, again_s=again_s))
+    cloud = open_cloud({"cloud": "lab"}, waits=replace(USUAL, look_s=0.05, delete_retry_s=again_s))
     OpenStackProvider.tear_down([(resource, cloud) for resource in resources], gone)
 
 

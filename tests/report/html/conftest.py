@@ -9,7 +9,7 @@ import pytest
 
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Summary
-from osmef.results.trial import Limit, Status, Trial
+from osmef.results.trial import Bottleneck, Status, Trial
 
 SAMPLE = Path(__file__).parents[2] / "results/data/quickstart-20261121T031500Z-3f9a"
 
@@ -50,5 +50,9 @@ def measured(make_summary: Callable[..., Summary], make_cell: Callable[..., Cell
         make_cell(connections=n, aggregate_bps=(rate,) * 6)
         for n, rate in zip((1, 5, 10, 50), rates, strict=True)
     ]
-    limited = [cells[0].model_copy(update={"limited_by": {Limit.NETWORK: 3, Limit.SENDER_CPU: 1}})]
+    limited = [
+        cells[0].model_copy(
+            update={"limited_by": {Bottleneck.NETWORK: 3, Bottleneck.SENDER_CPU: 1}}
+        )
+    ]
     return make_summary(*limited, *cells[1:])

@@ -10,7 +10,7 @@ import pytest
 from osmef.report.html.run import findings
 from osmef.report.summary import LIMITS
 from osmef.results.summary import CellInfo, Summary
-from osmef.results.trial import Limit
+from osmef.results.trial import Bottleneck
 from osmef.scenario.fields import Placement
 
 MakeCell = Callable[..., CellInfo]
@@ -22,8 +22,8 @@ FAST, SLOW = [20e9 + n for n in range(6)], [1e9 + n for n in range(6)]
 def test_the_range_the_limits_and_what_distance_costs(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
-    near = make_cell("same-host", aggregate_bps=FAST, limited_by={Limit.SENDER_CPU: 6}, **NEAR)
-    far = make_cell(aggregate_bps=SLOW, limited_by={Limit.NETWORK: 6})
+    near = make_cell("same-host", aggregate_bps=FAST, limited_by={Bottleneck.SENDER_CPU: 6}, **NEAR)
+    far = make_cell(aggregate_bps=SLOW, limited_by={Bottleneck.NETWORK: 6})
     told = findings(make_summary(near, far))
     assert told[0].startswith("Aggregate BTC: medians from 1 Gbit/s [1 to 1 Gbit/s] (different")
     assert any(one.startswith("The limit was the network in different-host") for one in told)
@@ -36,7 +36,8 @@ def test_cells_that_share_a_value_are_named_by_it(
 ) -> None:
     near = [make_cell("same-host", connections=n, aggregate_bps=FAST, **NEAR) for n in (1, 8)]
     far = [
-        make_cell(connections=n, aggregate_bps=SLOW, limited_by={Limit.NETWORK: 6}) for n in (1, 8)
+        make_cell(connections=n, aggregate_bps=SLOW, limited_by={Bottleneck.NETWORK: 6})
+        for n in (1, 8)
     ]
     told = findings(make_summary(*near, *far))
     assert "The limit was the network in both different-host cells." in told
@@ -77,9 +78,9 @@ def test_equal_cells_are_called_different_in_few_cases(
     assert wrong <= 5  # 0.2 % is what order statistics say
 
 
-@pytest.mark.parametrize("limit", [one for one in Limit if one is not Limit.INCONCLUSIVE])
+@pytest.mark.parametrize("limit", [one for one in Bottleneck if one is not Bottleneck.INCONCLUSIVE])
 def test_every_limit_is_a_finding_by_the_name_it_has_in_figures(
-    limit: Limit, make_cell: MakeCell, make_summary: MakeSummary
+    limit: Bottleneck, make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     told = findings(make_summary(make_cell(aggregate_bps=SLOW, limited_by={limit: 6})))
     assert f"The limit was the {LIMITS[limit]}." in told

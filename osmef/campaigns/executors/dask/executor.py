@@ -68,12 +68,12 @@ class Worker:
         """How many sessions it runs concurrently."""
         return int(self.tags.get(SLOTS, 0))
 
-    def takes(self, provider: str) -> bool:
+    def may_measure(self, provider: str) -> bool:
         """Return whether it may measure a provider of the campaign; "" is the scenario's own."""
         return self.slots > 0 and (not provider or self.tags.get(provider, 0) >= 1)
 
 
-class Lost(Exception):  # noqa: N818 - it names the outcome of a worker
+class WorkerLostError(Exception):
     """The worker of a job was lost."""
 
 
@@ -175,7 +175,7 @@ def _outcome(sent: DaskFuture) -> object:
     try:
         return sent.result()
     except (CancelledError, KilledWorker):
-        return Lost()
+        return WorkerLostError()
     except Exception as error:
         return error
 
@@ -298,7 +298,7 @@ class DaskExecutor:
         return task.future
 
     def _fitting(self, task: _Task) -> list[Worker]:
-        fit = [one for one in self._workers.values() if one.takes(task.provider)]
+        fit = [one for one in self._workers.values() if one.may_measure(task.provider)]
         return [one for one in fit if task.bound in {None, one.host}]
 
     def _dispatch(self, task: _Task) -> None:
@@ -320,7 +320,7 @@ class DaskExecutor:
             task = self._tasks.get(token)
             if task is None:
                 return
-            if isinstance(outcome, Lost):
+            if isinstance(outcome, WorkerLostError):
                 if self._cluster is not None and self._cluster.is_connected:
                     self._lose(task)
             elif isinstance(outcome, Exception) and task.worker is None:
