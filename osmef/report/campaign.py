@@ -182,12 +182,13 @@ def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
     """Return the prices of a CSV file: ``platform``, any swept keys, and the hourly price.
 
     The price is in ``price_per_hour`` with ``currency``, or in a column such as ``usd_per_hour``;
-    an empty one is unknown. Raises InputError where a column is missing, a price is no number, or a
-    platform has two.
+    an empty one is unknown. Raises InputError where a column is missing, a price is no number above
+    0, a platform has two, or none of the platforms is in the trials.
     """
     table = read_table(file)
     hourly = [str(name) for name in table.columns if str(name).endswith("_per_hour")]
-    if "platform" not in table or len(hourly) != 1:
+    needed = {"platform"} | ({"currency"} if hourly == ["price_per_hour"] else set())
+    if len(hourly) != 1 or not needed <= {*table.columns}:
         raise InputError(
             "a table of prices has the columns platform and usd_per_hour,"
             " or platform, price_per_hour and currency",
@@ -200,7 +201,14 @@ def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
     cells = trials.drop_duplicates(["platform", "cell"])
     shared = [str(name) for name in table.columns if name in cells and name not in _PRICE]
     found = cells[list(dict.fromkeys(["platform", "cell", *shared]))].astype("string")
+    _check_prices(table, file)
     merged = found.merge(table.astype(dict.fromkeys(shared, "string")), on=shared)
+    if merged.empty:
+        raise InputError(
+            "none of its platforms is in these runs",
+            where=str(file),
+            cure=f"name them as the runs do: {', '.join(map(str, found['platform'].unique()[:5]))}",
+        )
     twice = merged[merged.duplicated(["platform", "cell"])]
     if not twice.empty:
         raise InputError(
@@ -210,6 +218,18 @@ def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
         )
     merged["price_per_hour"] = merged["price_per_hour"].astype("float64")
     return merged[["platform", "cell", *_PRICE]].astype({"platform": object, "cell": object})
+
+
+def _check_prices(table: pd.DataFrame, file: Path) -> None:
+    known = table[table["price_per_hour"].notna()]
+    bad = known[~known["price_per_hour"].astype("float64").between(_LEAST_PRICE, _MOST_PRICE)]
+    if not bad.empty:
+        one = bad.iloc[0]
+        raise InputError(
+            f"{one['platform']} has the price {one['price_per_hour']:g}",
+            where=str(file),
+            cure="give each platform a price above 0, or none where it is not known",
+        )
 
 
 def write_tables(data: CampaignData, directory: Path) -> list[Path]:
@@ -245,6 +265,7 @@ _MANY = 200  # sessions of which the marks are small
 _ALIKE = 1.5  # platforms further apart than so many times have axes of their own
 _NO_WINDOW = "no window given"
 _GAP = "#e6e6e6"
+_LEAST_PRICE, _MOST_PRICE = 1e-9, 1e9
 _INTERVALS = " Bars: its exact 95 % interval, from six trials on."
 _LEVELS = " Dashed: levels between change points, after subtracting the usual level of each window."
 

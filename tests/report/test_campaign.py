@@ -172,6 +172,24 @@ def test_prices_of_a_file(tmp_path: Path) -> None:
         listed_prices(file, of)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("platform,price_per_hour\nsmall,1\n", "has the columns platform"),
+        ("platform,usd_per_hour\nsmall,0\n", "small has the price 0"),
+        ("platform,usd_per_hour\nsmall,-1\n", "small has the price -1"),
+        ("platform,usd_per_hour\nsmall,1e-320\n", "small has the price"),
+        ("platform,usd_per_hour\nnope,0.1\n", "none of its platforms is in these runs"),
+    ],
+)
+def test_an_invalid_table_of_prices_is_reported(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        listed_prices(file, trials(planned()))
+    assert caught.value.cure
+
+
 def test_price_performance_ranks_platforms() -> None:
     ranks = campaign().per_price.set_index("platform")["rank"]
     assert ranks.to_dict() == {"large": 1, "small": 2}
