@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from osmef.errors import InputError
@@ -66,6 +66,8 @@ MEASURES: dict[str, Sequence[Measure]] = {
 """What the metrics of each kind are, where they have fixed names."""
 
 
+_PRINTED = {"nuttcp", "netperf", "netpipe"}
+"""Outputs that may end with a number: one that is cut off is a number, too."""
 _ONCE = {"osmef2013"}
 """Files of these formats contain their time, so equal ones of a run are duplicates."""
 
@@ -175,6 +177,11 @@ def _parsed(kind: str, text: Text | InputError) -> Parsed:
     try:
         if isinstance(text, InputError):
             raise text
-        return KINDS[kind](text)
+        parsed = KINDS[kind](text)
     except InputError as error:
         return Parsed(oddities=[Oddity(error.where or kind, error.message, kept=False)])
+    if kind in _PRINTED and not text.text.endswith("\n"):
+        last = text.line(text.text.count("\n") + 1)
+        cut = Oddity(last, "this line has no end: a number on it may be cut off", kept=True)
+        parsed = replace(parsed, oddities=[*parsed.oddities, cut])
+    return parsed

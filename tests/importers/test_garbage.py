@@ -5,11 +5,11 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from osmef.errors import InputError
-from osmef.importers import KINDS
+from osmef.importers import KINDS, _parsed
 from osmef.importers.record import Text, amount, number, whole
 from tests.importers.samples import DATA, kind_of
 
@@ -139,3 +139,32 @@ def test_an_amount_is_not_negative() -> None:
 def test_a_count_is_whole(text: str) -> None:
     with pytest.raises(InputError, match="whole number"):
         whole(text, "it", "a:1")
+
+
+PRINTED = [
+    name
+    for name in SMALL
+    if kind_of(DATA / name) in {"apachebench", "nuttcp", "netperf", "netpipe"}
+    and not name.endswith(".csv")
+]
+
+
+@pytest.mark.parametrize("name", PRINTED)
+@given(data=st.data())
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+def test_no_number_of_a_truncated_output_is_taken_for_a_result(
+    name: str, data: st.DataObject
+) -> None:
+    """What is cut is refused, failed, reported as odd, or only lacks numbers."""
+    content, kind = SMALL[name], kind_of(DATA / name)
+    cut = content[: data.draw(st.integers(1, len(content) - 1))]
+    # A sweep of NetPIPE may end after any line.
+    assume(kind != "netpipe" or not cut.endswith("\n"))
+    known = [record.metrics for record in _parsed(kind, Text(name, content)).records]
+    parsed = _parsed(kind, Text(name, cut))
+    if parsed.oddities:
+        return
+    for record, metrics in zip(parsed.records, known, strict=False):
+        if record.failure is None:
+            found = {key: value for key, value in record.metrics.items() if value is not None}
+            assert found.items() <= metrics.items()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import tarfile
 from pathlib import Path
 
 import pytest
 
 import osmef
-from osmef.importers import import_files
+from osmef.importers import KINDS, import_files
+from osmef.importers.record import Text
 from osmef.results.rundir import RunDirectory
 from tests.importers.samples import DATA, kind_of
 from tests.invoked import invoke
@@ -237,15 +239,29 @@ def _ab(tmp_path: Path, *changes: tuple[str, str]) -> dict[str, float | None]:
     return trial.metrics
 
 
+@pytest.mark.parametrize("printed", [None, "0.000"])
+@pytest.mark.parametrize("name", ["apachebench.txt", "apachebench-lengths.txt"])
+def test_the_rate_of_ab_is_the_one_that_it_prints(name: str, printed: str | None) -> None:
+    """It prints the time in milliseconds, which may be one."""
+    text = (DATA / name).read_text()
+    rate = float(re.findall(r"Requests per second: +(\S+)", text)[0])
+    if printed is not None:
+        text = re.sub(r"(tests: +)[0-9.]+ s", rf"\g<1>{printed} s", text)
+        text = re.sub(r"(per second: +)[0-9.]+", r"\g<1>480000.00", text)
+        rate = 480000.0
+    (record,) = KINDS["apachebench"](Text(name, text)).records
+    assert record.metrics["requests_per_s"] == pytest.approx(rate)
+
+
 def test_an_answer_of_ab_that_failed_twice_counts_once(tmp_path: Path) -> None:
     both = ("Failed requests:        0", "Failed requests:        120\nNon-2xx responses:      120")
     metrics = _ab(tmp_path, both)
     assert metrics["failed_requests"] == 120
     assert metrics["requests"] == 200
-    assert metrics["time_mean_us"] == pytest.approx(665)
+    assert metrics["time_mean_us"] == pytest.approx(666.311, rel=1e-5)
 
 
 def test_documents_of_ab_may_differ_in_length(tmp_path: Path) -> None:
     lengths = ("1000 bytes", "Variable"), ("transferred:       200000", "transferred:       300000")
     metrics = _ab(tmp_path, *lengths)
-    assert metrics["transfer_rate_bytes_per_s"] == pytest.approx(300_000 / 0.133)
+    assert metrics["transfer_rate_bytes_per_s"] == pytest.approx(1500.80 * 300_000 / 200)

@@ -45,6 +45,10 @@ _BEGUN = re.compile(r"^Benchmarking (\S+) (?:\[.*?\] )?\(be patient\)(?:\.\.\.)?
 _SENT_BODIES = re.compile(r"^Total body sent: ", re.MULTILINE)
 _NOTHING = re.compile(r"^Total transferred: +0 bytes", re.MULTILINE | re.ASCII)
 _DIFFER = re.compile(r"^ +\(Connect: .*\bLength: [1-9]", re.MULTILINE | re.ASCII)
+_LAST = re.compile(r"^Total:( +[0-9.]+){3,5}\s*$", re.MULTILINE | re.ASCII)
+_PERCENTAGES = "Percentage of the requests served within a certain time (ms)"
+_LONGEST = re.compile(r"^ 100% +[0-9]+ \(longest request\)", re.MULTILINE | re.ASCII)
+_ROUNDED_S = 0.001
 _CSV_HEAD = "Percentage served,Time in ms\n"
 _QUANTILE = re.compile(r"^ +(50|66|75|80|90|95|98|99|100)% +([0-9]+)\b", re.MULTILINE | re.ASCII)
 
@@ -144,27 +148,39 @@ def _run(output: str, line: int) -> ApachebenchOutput | Failed:
     if begun and (_NOTHING.search(output) or not host):
         return _failed(begun, output, line, reported=host is not None)
     reported = {name: _number(output, name) for name in _NUMBERS}
+    if not _LAST.search(output) or (_PERCENTAGES in output and not _LONGEST.search(output)):
+        raise _ended("table of times")
     complete = int(reported["complete"])
     length = _length(output, max(1, complete))
     status, rate = _BAD_STATUS.search(output), _RATE.search(output)
     received = _RECEIVED.search(output)
     bad = whole(status[1], "Non-2xx responses") if status else 0
+    per_s = amount(rate[1], "Requests per second") if rate else None
     return ApachebenchOutput(
         line=line,
         host=host[1] if host else None,
         concurrency=int(reported["concurrency"]),
-        elapsed_s=reported["elapsed_s"],
+        elapsed_s=_elapsed_s(reported["elapsed_s"], complete, per_s),
         complete=complete,
         failed=max(int(reported["failed"]), bad),
         bad_status=bad,
         document_bytes=length,
-        requests_per_s=amount(rate[1], "Requests per second") if rate else None,
+        requests_per_s=per_s,
         received_bytes=whole(received[1], "Total transferred") if received else None,
         settings=_settings(output),
         quantiles_us={
             int(q): 1000 * float(ms) for q, ms in _QUANTILE.findall(output) if is_count(ms)
         },
     )
+
+
+def _elapsed_s(printed_s: float, complete: int, per_s: float | None) -> float:
+    """Return the time, printed in ms, by the requests per second where these are more exact."""
+    if per_s and complete and 0.01 / per_s < 0.001 / max(printed_s, 1e-9):
+        exact_s = complete / per_s
+        if abs(exact_s - printed_s) <= _ROUNDED_S:
+            return exact_s
+    return positive(f"{printed_s}", "elapsed_s")
 
 
 def _failed(begun: re.Match[str], output: str, line: int, *, reported: bool) -> Failed:
@@ -179,7 +195,7 @@ def _number(output: str, name: str) -> float:
     found = re.search(rf"^{_NUMBERS[name]}", output, re.MULTILINE | re.ASCII)
     if found is None:
         raise _ended(name)
-    return positive(found[1], name) if name == "elapsed_s" else whole(found[1], name)
+    return amount(found[1], name) if name == "elapsed_s" else whole(found[1], name)
 
 
 def _ended(name: str) -> OutputError:
