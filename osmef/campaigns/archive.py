@@ -22,7 +22,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -103,12 +103,16 @@ class CampaignRecord:
 
 @dataclass(frozen=True)
 class Archived:
-    """Result of an export or import; the imported campaign file may need its secrets again."""
+    """Result of an export or import; the imported campaign file may need its secrets again.
+
+    ``missing`` are the run directories of sessions that are done, and that no longer exist.
+    """
 
     runs: int
     files: int
     size_bytes: int
     wants_secret: bool
+    missing: Sequence[str] = ()
 
 
 def export_campaign(name: str, state: str, url: str) -> Archived:
@@ -133,7 +137,13 @@ def export_campaign(name: str, state: str, url: str) -> Archived:
         raise InputError(f"the run {live[0]} is still measured", where=name, cure=cure)
     place_of_all = Path(tempfile.gettempdir())
     with storage("put the archive together in", place_of_all), scratch("archive") as directory:
-        return _send(remote, record, runs, directory)
+        return replace(_send(remote, record, runs, directory), missing=(*_missing(record, runs),))
+
+
+def _missing(record: CampaignRecord, runs: Sequence[RunDirectory]) -> list[str]:
+    existing = {run.id for run in runs}
+    done = [one for one in record.sessions if one.state is SessionState.DONE and one.directory]
+    return [str(one.directory) for one in done if Path(str(one.directory)).name not in existing]
 
 
 def _runs(directory: Path) -> list[RunDirectory]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -46,7 +46,10 @@ def campaign_data(
     campaign = None if record is None else _campaign(record)
     planned = None
     if record is not None and campaign is not None:
-        planned = planned_table(campaign, record.sessions)
+        measured = {
+            (str(a), str(b)) for a, b in zip(trials["session"], trials["platform"], strict=True)
+        }
+        planned = planned_table(campaign, record.sessions, measured)
     return CampaignData(
         name=directory.resolve().name if record is None else record.campaign.name,
         trials=trials,
@@ -86,10 +89,14 @@ def _is_there(state: str) -> bool:
     return kind != "sqlite" or Path(path).exists()
 
 
-def planned_table(campaign: Campaign, rows: Sequence[SessionRow]) -> pd.DataFrame:
+def planned_table(
+    campaign: Campaign, rows: Sequence[SessionRow], measured: Container[tuple[str, str]]
+) -> pd.DataFrame:
     """Return the calendar with the outcome of each session: the columns ``PLANNED``.
 
     ``day`` is weekday or weekend, by the campaign's time zone and holidays, of the opening.
+    ``measured`` are the time slots and platforms with trials: a session that is done and has none
+    lost its run directory, which is its ``why``.
     """
     zone = ZoneInfo(campaign.time_zone)
     reported = [
@@ -104,7 +111,9 @@ def planned_table(campaign: Campaign, rows: Sequence[SessionRow]) -> pd.DataFram
             "trials_failed": one.trials_failed,
             "cost": one.whole_cost,
             "currency": one.currency,
-            "why": one.why,
+            "why": one.why
+            if _has_trials(one, measured)
+            else f"its run is missing: {one.directory}",
             "left_out": "; ".join(one.cells_left_out) or None,
         }
         for one in rows
@@ -112,6 +121,10 @@ def planned_table(campaign: Campaign, rows: Sequence[SessionRow]) -> pd.DataFram
     table = pd.DataFrame(reported, columns=pd.Index(PLANNED))
     table["opens"] = pd.to_datetime(table["opens"], utc=True)
     return table.astype({"cost": "float64"}).sort_values("opens", kind="stable", ignore_index=True)
+
+
+def _has_trials(session: SessionRow, measured: Container[tuple[str, str]]) -> bool:
+    return session.state is not SessionState.DONE or (session.slot, session.platform) in measured
 
 
 def _day(campaign: Campaign, session: SessionRow, zone: ZoneInfo) -> str:

@@ -98,8 +98,9 @@ osmef campaign export four-weeks s3://measurements/four-weeks
 osmef campaign export four-weeks file:///srv/archive/four-weeks
 
 The URL is one of fsspec; s3 takes credentials and endpoint as every tool of AWS does \
-(AWS_PROFILE, AWS_ENDPOINT_URL). Needs: pip install 'osmef\\[archive]'. Exit codes: 0 done, 2 \
-there is an archive already, or a run is still measured, 4 the store failed."""
+(AWS_PROFILE, AWS_ENDPOINT_URL). Needs: pip install 'osmef\\[archive]'. Exit codes: 0 done, 1 \
+runs of sessions are missing in it, 2 there is an archive already, or a run is still measured, 4 \
+the store failed."""
 
 IMPORT_EPILOG = """Example:
 
@@ -125,6 +126,12 @@ def export_command(
     _notify(done, url)
     if done.wants_secret:
         err.print("the webhook of notify is a secret, and was left out")
+    if done.missing:
+        lost = f"{counted(len(done.missing), 'session')} that is done has no run directory"
+        if len(done.missing) > 1:
+            lost = f"{len(done.missing)} sessions that are done have no run directory"
+        err.print(f"[yellow]note[/]: {lost}, such as {escape(done.missing[0])}")
+        raise typer.Exit(1)
 
 
 def import_command(

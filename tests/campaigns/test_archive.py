@@ -103,6 +103,20 @@ def test_an_exported_campaign_is_imported_unchanged(
     pd.testing.assert_frame_equal(a, b)
 
 
+def test_the_runs_of_done_sessions_that_no_longer_exist_are_reported(
+    state: str, memory: str, tmp_path: Path
+) -> None:
+    lost = min(path for path in original(state).iterdir() if (path / "journal.jsonl").exists())
+    lost.rename(tmp_path / "elsewhere")
+    try:
+        done = invoke("campaign", "export", "short", memory, "--state", state)
+    finally:
+        (tmp_path / "elsewhere").rename(lost)
+    assert done.exit_code == 1
+    assert "3 runs" in done.stdout
+    assert f"1 session that is done has no run directory, such as {lost}" in done.stderr
+
+
 def test_the_data_set_is_one_of_parquet(state: str, tmp_path: Path) -> None:
     url = (tmp_path / "archive").as_uri()
     export_campaign("short", state, url)

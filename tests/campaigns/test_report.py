@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -115,6 +117,23 @@ def test_the_directory_of_a_campaign_is_reported_with_its_calendar(
 ) -> None:
     page = report(place, tmp_path, place / "two-clouds")
     assert "107 of 112 done" in page.source
+
+
+def test_a_done_session_whose_run_no_longer_exists_is_one_without_a_result(
+    place: Path, tmp_path: Path
+) -> None:
+    copied = Path(shutil.copytree(place, tmp_path / "copied"))
+    state = copied / "state.sqlite"
+    with contextlib.closing(sqlite3.connect(state)) as database, database:
+        (directory,) = database.execute(
+            "select directory from sessions where state = 'done' order by opens limit 1"
+        ).fetchone()
+        database.execute("update campaigns set out = ?", (str(copied / "two-clouds"),))
+    shutil.rmtree(copied / "two-clouds" / Path(directory).name)
+    told = osmef("two-clouds", "--state", f"sqlite:///{state}", "-o", tmp_path / "page.html")
+    assert "106 sessions, 2 platforms" in told
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert f"its run is missing: {directory}" in table(page, "Sessions without a result")
 
 
 def test_a_report_of_runs_alone_notes_the_missing_calendar(place: Path, tmp_path: Path) -> None:

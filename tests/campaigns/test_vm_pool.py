@@ -108,7 +108,8 @@ def test_the_cost_of_vms_kept_between_sessions_is_counted(kept: Kept) -> None:
     assert store.spent(1) == pytest.approx(stood, rel=1e-3)
     whole = sum(one.whole_cost or 0.0 for one in kept.stage.sessions)
     assert whole == pytest.approx(store.spent(1))
-    table = planned_table(kept.stage.campaign_plan.campaign, kept.stage.sessions)
+    measured = {(one.slot, one.platform) for one in kept.stage.sessions}
+    table = planned_table(kept.stage.campaign_plan.campaign, kept.stage.sessions, measured)
     assert table["cost"].sum() == pytest.approx(whole)
 
 

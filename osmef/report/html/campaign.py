@@ -94,7 +94,8 @@ def _cost(of: pd.DataFrame) -> Field:
 
 def missing_results_table(planned: pd.DataFrame) -> Table | None:
     """Return the sessions without results, with the reason; None without any."""
-    gaps = planned[planned["state"].isin(["failed", "missed"])]
+    lost = (planned["state"] == "done") & planned["why"].notna()
+    gaps = planned[planned["state"].isin(["failed", "missed"]) | lost]
     if gaps.empty:
         return None
     rows = [
@@ -103,7 +104,7 @@ def missing_results_table(planned: pd.DataFrame) -> Table | None:
             Field(str(row["platform"])),
             Field(
                 str(row["state"]),
-                emphasis=Emphasis.BAD if row["state"] == "failed" else Emphasis.WARN,
+                emphasis=Emphasis.WARN if row["state"] == "missed" else Emphasis.BAD,
             ),
             text(none_if_missing(row["why"])),
         ]
