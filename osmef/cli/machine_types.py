@@ -76,12 +76,12 @@ def recommend_command(  # noqa: PLR0913, PLR0917 - each is an option of the comm
         # pandas takes a while to load
         from osmef.analysis.recommend import Needs, recommend  # noqa: PLC0415
         from osmef.report.data import Data  # noqa: PLC0415
-        from osmef.report.machine_types import priced  # noqa: PLC0415
+        from osmef.report.machine_types import priced, with_cloud_names  # noqa: PLC0415
 
         data = Data(*runs, where=where_of(where))
         note_trial_counts(data.runs)
         note_left_out(runs)
-        trials = priced(data, prices)
+        trials = with_cloud_names(data, priced(data, prices))
         rtt_s = _parsed("--rtt", rtt, parse_duration)
         money = _budget(budget, trials)
         needs = Needs(
@@ -132,9 +132,10 @@ def _budget(text: str | None, trials: pd.DataFrame) -> Money | None:
 
 
 def _show(rows: Sequence[Mapping[Any, Any]]) -> None:
+    providers = [_text(row["provider"]) for row in rows]
     columns = [
         column("fits", [Text(str(row["fit"]), style=_COLOURS[str(row["fit"])]) for row in rows]),
-        column("provider", [_text(row["provider"]) for row in rows], rank=2),
+        column("provider", providers, rank=0 if len(set(providers)) > 1 else 2),
         column("flavors", [_flavors(row) for row in rows]),
         column("place", [_placement(row) for row in rows]),
         column("aggregate BTC", [_evidence(row, "btc", format_rate) for row in rows], right=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -129,7 +129,7 @@ def price_ranking(
 def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
     trials = fill_platforms(data.trials)
     trials = trials.assign(
-        _provider=pd.Series(_kinds(data, trials), index=trials.index, dtype="object"),
+        _provider=_cloud_names(data, trials, kind_of),
         _region=pd.Series(_regions(data), index=trials.index, dtype="object"),
     )
     sessions, rows = has_sessions(trials), []
@@ -148,16 +148,24 @@ def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _kinds(data: Data, trials: pd.DataFrame) -> list[str]:
-    """Return the kind of the cloud in which the machines of each trial were."""
-    kinds = {
-        (run, end.name): kind_of(summary.run, end)
+def with_cloud_names(data: Data, trials: pd.DataFrame) -> pd.DataFrame:
+    """Return trials with the names of their clouds (``cloud_of``) as the column ``provider``."""
+    return trials.assign(provider=_cloud_names(data, trials, cloud_of))
+
+
+def _cloud_names(
+    data: Data, trials: pd.DataFrame, name: Callable[[RunInfo, EndpointInfo], str]
+) -> pd.Series:
+    """Return the clouds in which the machines of each trial were, by ``name``."""
+    names = {
+        (run, end.name): name(summary.run, end)
         for run, summary in data.summaries.items()
         for end in summary.endpoints
     }
     whose = trials["senders"] + "," + trials["receivers"]
     runs = zip(whose, trials["run"], trials["provider"], strict=True)
-    return [clouds_of_trial(names, run, kinds, of) for names, run, of in runs]
+    found = [clouds_of_trial(ends, run, names, of) for ends, run, of in runs]
+    return pd.Series(found, index=trials.index, dtype="object")
 
 
 def _regions(data: Data) -> list[str | None]:

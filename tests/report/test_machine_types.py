@@ -10,10 +10,16 @@ import pandas as pd
 import pytest
 
 from osmef.analysis.price import KEY, PRICE
+from osmef.analysis.recommend import Fit, Needs, recommend
 from osmef.analysis.similarity import cheapest, counterparts, machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.data import Data
-from osmef.report.machine_types import machine_prices, machines_of, measured_machines
+from osmef.report.machine_types import (
+    machine_prices,
+    machines_of,
+    measured_machines,
+    with_cloud_names,
+)
 from osmef.results.measure import Better, Component
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.location import Location
@@ -203,6 +209,20 @@ def test_two_sites_of_one_kind_are_not_one_provider(make_run: MakeRun) -> None:
         ("openstack one", "small"),
         ("openstack two", "small"),
     ]
+
+
+def test_two_sites_of_one_kind_are_two_options(make_run: MakeRun) -> None:
+    path = with_sites(
+        make_run("run", "small", (8e8, 8e8)), NETWORKS, one="openstack", two="openstack"
+    )
+    data = Data(path)
+    found = recommend(with_cloud_names(data, data.trials), Needs(btc_bps=1e9))
+    fits = dict(zip(found["provider"], found["fit"], strict=True))
+    assert fits == {
+        "openstack one": Fit.NO,
+        "openstack two": Fit.YES,
+        "openstack one+openstack two": Fit.YES,
+    }
 
 
 def test_machine_types_of_sites_have_the_prices_of_their_kinds(make_run: MakeRun) -> None:
