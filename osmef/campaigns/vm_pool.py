@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from osmef.campaigns.schedule.calendar import Clock, Platform, platform_name, sessions
+from osmef.campaigns.schedule.calendar import Clock, Platform, sessions
 from osmef.campaigns.schedule.plan import CampaignPlan
 from osmef.campaigns.state.rows import CampaignPhase, CampaignRow, SessionRow
 from osmef.campaigns.watching.monitoring import CampaignLog
@@ -241,10 +241,7 @@ class PoolPolicy:
 
     @cached_property
     def _platforms(self) -> dict[str, Platform]:
-        return {
-            platform_name(one.scenario, one.provider, one.instance_class): one
-            for one in self._plan.parts
-        }
+        return {one.shown: one for one in self._plan.parts}
 
     @cached_property
     def _deadlines(self) -> dict[Platform, float]:

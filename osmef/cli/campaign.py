@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -76,6 +78,8 @@ if TYPE_CHECKING:
 
 
 _LOOK_S = 3600.0
+_RESULTS = Path("results")
+_MOST_ENDED = 8  # sessions in a status
 
 
 def serve(
@@ -262,7 +266,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     file: CampaignFile,
     directory: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Its runs go into DIR/NAME.")
-    ] = Path("results"),
+    ] = _RESULTS,
     state: StateUrl = "",
     parallel: Parallel = 8,
     executor: ExecutorOption = ExecutorKind.THREADS,
@@ -306,24 +310,45 @@ def run(  # noqa: PLR0913, PLR0917 - its options
             finally:
                 context.executor.close()
                 _close_vm_pool(context)
-        _print_end(phase, store.campaign(name), found := store.sessions(row.id), file)
+        again = _run_command(store.campaign(name), file, state)
+        _print_end(phase, store.campaign(name), found := store.sessions(row.id), again)
     if phase is CampaignPhase.STOPPED:
         raise typer.Exit(0 if until_idle else Interrupted.exit_code)
     nothing = phase is CampaignPhase.ENDED and not any(
         one.state is SessionState.DONE for one in found
     )
     if nothing:
-        cure = "to measure, set start, and a date in cron, to what comes next, and run it again"
-        err.print(f"[red]nothing was measured[/]: `osmef campaign status` says why; {cure}")
+        err.print(f"[red]nothing was measured[/]: {escape(_why_nothing(found))}, and run it again")
     if nothing or any(one.state is SessionState.FAILED or one.trials_failed for one in found):
         raise typer.Exit(1)
 
 
-def _print_end(phase: CampaignPhase, row: CampaignRow, found: list[SessionRow], file: Path) -> None:
+def _why_nothing(found: Sequence[SessionRow]) -> str:
+    """Return why no session was measured, and the cure."""
+    reasons = [one.why for one in found if one.state is SessionState.CANCELLED and one.why]
+    if budget := next((why for why in reasons if "budget" in why), None):
+        return f"{budget}; raise it, or plan fewer or shorter trials"
+    cure = "to measure, set start, and a date in cron, to what comes next"
+    return f"`osmef campaign status` says why; {cure}"
+
+
+def _run_command(row: CampaignRow, file: Path, state: str) -> str:
+    """Return the command that goes on with a campaign, without a password of its database."""
+    words = ["osmef", "campaign", "run", str(file)]
+    results, here = Path(row.out).parent, Path.cwd()
+    if results != _RESULTS.resolve():
+        within = results.is_relative_to(here)
+        words += ["--out", str(results.relative_to(here) if within else results)]
+    if state and state != os.environ.get(STATE):
+        words += ["--state", state if state.startswith("sqlite:") else "URL"]
+    return shlex.join(words)
+
+
+def _print_end(phase: CampaignPhase, row: CampaignRow, found: list[SessionRow], again: str) -> None:
     """Print the status of a campaign whose conductor has ended in a phase, and how to go on."""
     _print_status(row, found)
     if phase is CampaignPhase.STOPPED and row.phase is not CampaignPhase.STOPPED:
-        words = f"continue with: osmef campaign run {file}"
+        words = f"continue with: {again}"
         if row.phase is CampaignPhase.PAUSED:
             words += f"; and end its pause with: osmef campaign go-on {row.name}"
         err.print(f"[yellow]interrupted[/]; {escape(words)}")
@@ -464,8 +489,9 @@ def _set(name: str, state: str, phase: CampaignPhase) -> None:
                 cure="to measure more, make weeks larger in its file and run it again",
             )
         store.set_phase(row.id, phase, row.holder)
-        how = "" if _conducted(row) else f"; no conductor is running: osmef campaign run {row.file}"
-        out.print(f"{name}: {phase}{escape(how)}")
+        again = _run_command(row, Path(row.file), state)
+        how = "" if _conducted(row) else f"; no conductor is running: {again}"
+        out.print(f"{name}: {phase}{escape(how)}", soft_wrap=True)
 
 
 def _notify(kind: str, text: str) -> None:
@@ -502,13 +528,19 @@ def _result_of(session: SessionRow) -> str:
 
 
 def _newest(found: list[SessionRow]) -> list[SessionRow]:
-    """Return the last ended session, the running ones, and the next."""
+    """Return the last ended sessions, the running ones, and the next.
+
+    Of skipped sessions, which may be hundreds, it is the last one for each reason.
+    """
     coming = [one for one in found if one.state is SessionState.PLANNED]
     runs = [one for one in found if one.state is SessionState.RUNNING]
     over = [one for one in found if one.state not in {SessionState.PLANNED, SessionState.RUNNING}]
     over.sort(key=lambda one: (one.ended_at or one.due, one.due))
-    was = [one for one in over if one.state not in {SessionState.CONVERGED, SessionState.CANCELLED}]
-    return [*(was or over)[-8:], *runs, *coming[:3]]
+    skipped = {SessionState.CONVERGED, SessionState.CANCELLED}
+    was = [one for one in over if one.state not in skipped][-_MOST_ENDED:]
+    last = {one.why: one for one in over if one.state in skipped}
+    shown = sorted([*was, *list(last.values())[-_MOST_ENDED:]], key=over.index)
+    return [*shown[-_MOST_ENDED:], *runs, *coming[:3]]
 
 
 def _counts(found: list[SessionRow]) -> dict[str, int]:

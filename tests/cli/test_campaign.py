@@ -187,10 +187,10 @@ def test_a_campaign_whose_windows_have_passed_is_reported(place: Path) -> None:
     assert "set start" in ended.stderr
 
 
-def test_ctrl_c_and_on_again(place: Path) -> None:
+def test_ctrl_c_and_on_again_by_the_printed_command(place: Path) -> None:
     environment = {**os.environ, "OSMEF_STATE": "sqlite:///state.sqlite"}
     with subprocess.Popen(
-        command("run", "now.json"),
+        command("run", "now.json", "--out", "there"),
         cwd=place,
         env=environment,
         stdout=subprocess.PIPE,
@@ -211,9 +211,26 @@ def test_ctrl_c_and_on_again(place: Path) -> None:
     assert (found["phase"], found["conducted"]) == ("active", False)
     assert found["counts"].get("planned", 0) > 0
     assert out == run(place, "status", "now").stdout
-    assert "interrupted; continue with: osmef campaign run now.json\n" in err
-    assert run(place, "run", "now.json").returncode == 0
+    again = "run now.json --out there"
+    assert f"interrupted; continue with: osmef campaign {again}\n" in err
+    assert run(place, *again.split()).returncode == 0
     assert status(place)["counts"] == {"done": 2}
+
+
+def test_a_budget_below_one_session_is_reported_as_the_reason(place: Path) -> None:
+    price = "{provider: local, flavor: small, per_hour: 9 USD, date: 2026-01-01, source: own}"
+    for name in ("one", "two"):
+        file = place / f"{name}.yaml"
+        file.write_text(f"{file.read_text()}prices: [{price}]\n")
+    campaign = json.loads((place / "now.json").read_text())
+    (place / "now.json").write_text(json.dumps({**campaign, "budget": "0.0001 USD"}))
+    planned = run(place, "plan", "now.json").stdout
+    assert "the budget of 0.000100 USD pays for no session of one here" in " ".join(planned.split())
+    ended = run(place, "run", "now.json")
+    assert ended.returncode == 1
+    why = "the budget of 0.0001 USD does not pay for another session"
+    assert f"nothing was measured: {why}; raise it" in ended.stderr
+    assert " ".join(run(place, "status", "now").stdout.split()).count("does not pay") >= 1
 
 
 def test_an_unknown_campaign_name_is_rejected(place: Path) -> None:

@@ -197,6 +197,11 @@ class Platform:
         """A name that is unique within the campaign."""
         return " ".join(filter(None, (self.scenario, self.provider, self.instance_class)))
 
+    @property
+    def shown(self) -> str:
+        """Its name for people, without the suffix of the scenario file."""
+        return platform_name(self.scenario, self.provider, self.instance_class)
+
 
 @lru_cache(maxsize=16384)  # a conductor asks at each look for the names of all that run
 def platform_name(scenario: str, provider: str | None, instance_class: str | None) -> str:
@@ -404,7 +409,7 @@ def _opening(
         slot.opens.astimezone(zone),
         slot.closes.astimezone(zone),
         mine[0].due.astimezone(zone),
-        tuple(platform_name(p.scenario, p.provider, p.instance_class) for p in platforms),
+        tuple(platform.shown for platform in platforms),
     )
 
 

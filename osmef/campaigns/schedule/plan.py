@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -19,7 +19,6 @@ from osmef.campaigns.schedule.calendar import (
     Platform,
     clock_changes,
     openings,
-    platform_name,
     sessions,
 )
 from osmef.campaigns.schedule.load import LoadedCampaign
@@ -124,10 +123,10 @@ def _check_budget(loaded: LoadedCampaign, campaign_plan: CampaignPlan) -> None:
         cost = part.cost
         if cost.vms and (cost.unknown or cost.money is None):
             what = ", ".join(cost.unknown) or "several currencies"
-            message = f"the budget can't be held: {platform.name}: no price of {what}"
+            message = f"the budget can't be held: {platform.shown}: no price of {what}"
         elif cost.money and cost.money.currency != budget.currency:
             message = (
-                f"the budget is in {budget.currency}, {platform.name} in {cost.money.currency}"
+                f"the budget is in {budget.currency}, {platform.shown} in {cost.money.currency}"
             )
         else:
             continue
@@ -211,8 +210,7 @@ class PaidPeriod:
     @property
     def name(self) -> str:
         """The platform, for people."""
-        one = self.platform
-        return platform_name(one.scenario, one.provider, one.instance_class)
+        return self.platform.shown
 
 
 @dataclass(frozen=True)
@@ -299,10 +297,22 @@ def preview(campaign_plan: CampaignPlan) -> Preview:
         seconds=sum(campaign_plan.parts[one.platform].seconds for one in planned),
         amounts=dict(amounts),
         unknown=tuple(unknown),
-        notes=tuple(_too_full(campaign_plan, planned)),
+        notes=(*_too_expensive(campaign_plan), *_too_full(campaign_plan, planned)),
         charged=any(has_price_list(one.study.scenario) for one in campaign_plan.parts.values()),
         kept=tuple(one for one in paid if campaign_plan.parts[one.platform].kept),
     )
+
+
+def _too_expensive(campaign_plan: CampaignPlan) -> Iterator[str]:
+    """Yield notes on platforms of which the budget does not pay for one session."""
+    if campaign_plan.campaign.budget is None:
+        return
+    budget = parse_money(campaign_plan.campaign.budget)
+    for platform, part in campaign_plan.parts.items():
+        if part.amount > budget.amount:
+            cost = Money(part.amount, budget.currency)
+            whose = f"no session of {platform.shown}, about {cost} each"
+            yield f"the budget of {budget} pays for {whose}"
 
 
 def past_notes(found: Preview, now: datetime) -> list[str]:
