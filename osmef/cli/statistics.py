@@ -88,7 +88,7 @@ def statistics_command(  # noqa: PLR0913, PLR0917 - each is an option of the com
     with reporting(as_json):
         found = _analysed(runs, metric, error, where, of_pairs=pairs)
         if as_json:
-            document = found.of_pairs if pairs else found.of_cells
+            document = found.of_pairs if pairs else found.of_cells(error)
             print_json(document)
             return
     _print(found, error, of_pairs=pairs)
@@ -110,10 +110,10 @@ class _Found:
         """JSON of the pairwise comparisons."""
         return {"pairs": self.rows, "all_cells_alike_p": self.alike}
 
-    @property
-    def of_cells(self) -> dict[str, Any]:
-        """JSON of the cells."""
-        return {"cells": self.rows, "warm_ups": self.slow, "nested": self.nested}
+    def of_cells(self, error: float) -> dict[str, Any]:
+        """JSON of the cells, with all doubts that the table has."""
+        rows = [{**row, "doubts": doubts_of(row, error, self.busy)} for row in self.rows]
+        return {"cells": rows, "warm_ups": self.slow, "nested": self.nested}
 
 
 def _analysed(

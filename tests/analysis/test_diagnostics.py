@@ -134,7 +134,7 @@ def test_autocorrelation_drift_steps_and_outliers_are_reported() -> None:
     memory = np.cumsum(noise(200) - 100)
     assert "consecutive values" in str(told(trials(memory.tolist()))["doubts"])
     turns = [100 + (-1) ** at + float(value) / 1000 for at, value in enumerate(noise(30))]
-    assert "wider than it need be" in str(told(trials(turns))["doubts"])
+    assert "is too wide" in str(told(trials(turns))["doubts"])
     drifting = told(trials((noise(40) + np.arange(40)).tolist()))
     assert "drift" in str(drifting["doubts"])
     assert drifting["drift_percent"] == pytest.approx(33, abs=3)

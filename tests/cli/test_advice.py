@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -124,6 +126,19 @@ def test_the_statistics_command_checks_the_quality_of_trials(osmef: Osmef) -> No
     assert (shown.code, "± 1 %" in shown.out) == (0, True)
     lonely = osmef("statistics", SAMPLE, "--pairs")
     assert (lonely.code, "no two cells" in lonely.err) == (2, True)
+
+
+def test_the_json_of_statistics_has_the_doubts_of_the_table(osmef: Osmef, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(SAMPLE, tmp_path / Path(SAMPLE).name))
+    first = json.loads((run / "trials.jsonl").read_text().splitlines()[0])
+    lines = []
+    for index in range(6):
+        metrics = dict.fromkeys(first["metrics"], 100.0 + 60 * (index % 3))
+        lines.append(json.dumps({**first, "index": index, "metrics": metrics}))
+    (run / "trials.jsonl").write_text("\n".join(lines) + "\n")
+    (row,) = osmef("statistics", str(run), "--json").json()["cells"]
+    assert row["doubts"].startswith("too few for ±5 %: 6 of ")
+    assert row["doubts"] in " ".join(osmef("statistics", str(run)).out.split())
 
 
 def test_a_page_is_written_as_html_only(osmef: Osmef) -> None:
