@@ -162,7 +162,8 @@ def _print_calendar(found: Preview, *, whole: bool) -> None:
     for day, those in groupby(shown, key=lambda one: one.day):
         reported = f"{day:%a %Y-%m-%d}" + " holiday" * (day in campaign.holidays)
         for one in those:
-            open_for = f"{one.opens:%H:%M} to {_clock(one.closes, one.opens, '%H:%M')}"
+            again = "again " * one.opens.fold  # in the hour that the change of a clock repeats
+            open_for = f"{again}{one.opens:%H:%M} to {_clock(one.closes, one.opens, '%H:%M')}"
             begins = _clock(one.due, one.opens, "%H:%M:%S")
             rows.append(
                 (reported, one.window, open_for, begins, _listed(one.platforms, whole=whole))

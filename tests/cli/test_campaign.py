@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -231,6 +232,23 @@ def test_a_budget_below_one_session_is_reported_as_the_reason(place: Path) -> No
     why = "the budget of 0.0001 USD does not pay for another session"
     assert f"nothing was measured: {why}; raise it" in ended.stderr
     assert " ".join(run(place, "status", "now").stdout.split()).count("does not pay") >= 1
+
+
+def test_openings_of_the_repeated_hour_are_distinguished(place: Path) -> None:
+    campaign = json.loads((place / "now.json").read_text())
+    windows = {
+        "each": {"cron": "*/30 2 * * sun", "length": "10min"},
+        "once": {"cron": "0,30 2 * * sun", "length": "10min"},
+    }
+    berlin = {"time_zone": "Europe/Berlin", "start": "2027-10-31", "windows": windows}
+    (place / "now.json").write_text(json.dumps({**campaign, **berlin}))
+    shown = run(place, "plan", "now.json", "--all").stdout
+    openings = re.findall(r"(each|once) +(again )?(\d\d:\d\d) to", shown)
+    assert sorted(openings) == [
+        *(("each", "", "02:00"), ("each", "", "02:30")),
+        *(("each", "again ", "02:00"), ("each", "again ", "02:30")),
+        *(("once", "", "02:00"), ("once", "", "02:30")),
+    ]
 
 
 def test_an_unknown_campaign_name_is_rejected(place: Path) -> None:
