@@ -140,7 +140,10 @@ class Container(Layer[ContainerSettings]):
             return
         if engine == CRUN:
             raise EndpointError(
-                f"crun has no network {self.settings.network}", where=host.name, cure=_CURE
+                f"there is neither podman nor docker, and crun has no network"
+                f" {self.settings.network}",
+                where=host.name,
+                cure=f"use one of {', '.join(_OWN)}, or {_CURE.partition(';')[0]}",
             )
         done = host.root.run([engine, "network", "inspect", self.settings.network])
         if done.status:

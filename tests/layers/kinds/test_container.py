@@ -13,6 +13,7 @@ from osmef.errors import EndpointError, InputError
 from osmef.layers.base import Layer
 from osmef.layers.kinds.container import Container, ContainerSettings, image_of
 from osmef.layers.kinds.virtual_ethernet import Bridge, BridgeSettings, Macvlan, MacvlanSettings
+from osmef.layers.root import CRUN
 from osmef.layers.traces import Trace, TraceNames, remove, traces_of_run
 from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text
@@ -245,6 +246,15 @@ def test_a_missing_mount_program_for_crun_is_reported(machines: Machines, tmp_pa
     with pytest.raises(EndpointError, match="no program mount") as told:
         Container(ContainerSettings(engine="crun")).probe(machines.hosts["a"], "", Family.IPV4)
     assert "mount" in str(told.value.cure)
+
+
+def test_the_networks_of_crun_are_the_cure_where_it_alone_is_there(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Container, "_engine", lambda _self, _host: CRUN)
+    with pytest.raises(EndpointError, match="crun has no network weave") as caught:
+        Container(ContainerSettings(network="weave")).probe(machines.hosts["a"], "", Family.IPV4)
+    assert str(caught.value.cure).startswith("use one of host, bridge, macvlan, or install podman")
 
 
 def test_crun_does_not_support_named_networks() -> None:
