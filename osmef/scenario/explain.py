@@ -26,6 +26,7 @@ from osmef.scenario.names import (
     has_path,
     kind_at,
     models_at,
+    models_within,
     settings_around,
 )
 from osmef.scenario.node import Keys, Node, kind_of, quoted
@@ -343,10 +344,11 @@ def _unknown_key(_error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> P
     key = path[-1]
     models = models_at(path[:-1])
     others: list[str] = []
-    if (around := settings_around(path)) and len(path) == len(around) + 1:
-        kind = kind_at(tree, around)
-        others = [default_kind(m) for m in models if key in keys_of(m)]
-        models = [m for m in models if default_kind(m) == kind]
+    if around := settings_around(path):
+        inner = path[len(around) : -1]
+        by_kind = {default_kind(m): models_within(m, inner) for m in models_at(around)}
+        others = [kind for kind, those in by_kind.items() if any(key in keys_of(m) for m in those)]
+        models = by_kind.get(str(kind_at(tree, around)), [])
     known = [name for model in models for name in keys_of(model)]
     if len(path) == 1:
         known.append("sweep")

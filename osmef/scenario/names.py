@@ -81,6 +81,16 @@ def models_at(path: Iterable[str]) -> list[type[BaseModel]]:
     return current
 
 
+def models_within(model: type[BaseModel], path: Keys) -> list[type[BaseModel]]:
+    """List the possible models at a written path in a model, with names and numbers of entries."""
+    types: list[Any] = [model]
+    for part in path:
+        around = [one for annotation in types for one in _containers(annotation)]
+        types = [inner for one in around for inner in _inner(one, part)]
+    found = [one for annotation in types for one in _containers(annotation)]
+    return [one for one in found if _is_model(one)]
+
+
 def default_kind(model: type[BaseModel]) -> str:
     """Return the ``kind`` of a settings model."""
     return str(model.model_fields["kind"].default)

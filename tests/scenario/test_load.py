@@ -208,3 +208,33 @@ def test_a_provider_is_suggested_by_its_common_names(tmp_path: Path, name: str, 
     with pytest.raises(InputError) as caught:
         load_text(f"name: a\nprovider: {name}\nworkload: {{kind: btc}}\n", tmp_path / "x.yaml")
     assert caught.value.problems[0].cure.startswith(f"did you mean {meant!r}?")
+
+
+@pytest.mark.parametrize(
+    ("settings", "cure"),
+    [
+        (
+            "provider: {kind: local, flavors: {small: {vcpus: 1, ram: 1GiB}}}",
+            "it belongs to kind: libvirt; known here are: vcpus",
+        ),
+        (
+            "sites: {a: {flavors: {small: {vcpus: 1, ram: 1GiB}}}, b: libvirt}",
+            "it belongs to kind: libvirt; known here are: vcpus",
+        ),
+        (
+            "provider: {kind: libvirt, flavors: {ram: {vcpus: 1, ram: 1GiB, rum: 2}}}",
+            "did you mean 'ram'? known are: vcpus, ram",
+        ),
+        (
+            "workload: {kind: program, metrics: {x: {unitt: s}}, run: [{argv: [a]}]}",
+            "did you mean 'unit'? known are: pattern, json, unit,",
+        ),
+    ],
+)
+def test_the_keys_beside_a_nested_unknown_one_are_of_its_own_kind(
+    tmp_path: Path, settings: str, cure: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        load_text(f"name: a\n{settings}\n", tmp_path / "x.yaml")
+    (found,) = [one.cure for one in caught.value.problems if "unknown key" in one.message]
+    assert found.startswith(cure)
