@@ -105,8 +105,8 @@ def serve(
             read_token,
         )
 
+        store = open_store(state, create=not state)  # threads read it, and see later campaigns
         token = read_token(token_file or state_home() / "token")
-        store = open_store(state)
         with (
             stop_on_signals(lambda _text: None) as stop,
             StatusServer(port, CampaignPages(store), token) as server,
@@ -289,7 +289,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         loaded = read_campaign(file)
         check_executor(executor, loaded)
         campaign_plan = plan_campaign(loaded)
-        store = open_store(state)
+        store = open_store(state, create=True)
         if until_idle and _is_held(store, loaded.campaign.name):
             return
         _refuse_second(store, loaded)
@@ -398,7 +398,7 @@ def start(  # noqa: PLR0913, PLR0917 - its options
         log = directory / name / "campaign.log"
         options = ["--out", str(directory)]
         options += options_of(executor, parallel, scheduler, metrics)
-        store = open_store(state)
+        store = open_store(state, create=True)
         _refuse_second(store, loaded)
 
         def begun(number: int) -> bool:

@@ -163,7 +163,7 @@ def _add_to_crontab(job: ConductorService) -> None:
 
 def _go_on(job: ConductorService) -> None:
     """Set a stopped campaign to run: systemd and cron leave stopped ones alone."""
-    store = open_store(job.state)
+    store = open_store(job.state, create=True)
     for one in store.campaigns():
         if one.name == job.name and one.phase is CampaignPhase.STOPPED:
             store.set_phase(one.id, CampaignPhase.ACTIVE, one.holder)

@@ -145,6 +145,7 @@ def test_a_report_of_runs_alone_notes_the_missing_calendar(place: Path, tmp_path
 
 def test_an_unknown_campaign_is_reported(tmp_path: Path) -> None:
     state = f"sqlite:///{tmp_path / 'none.sqlite'}"
+    Store(state).close()
     told = osmef("nothing", "--state", state, code=2)
     assert "there is no campaign 'nothing'" in told
 

@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 
 import osmef
+from osmef.campaigns.state.store import Store
 from osmef.engine.journal import Journal
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
 from tests.cli.warm import warm
+from tests.invoked import invoke
 from tests.journals import read_notes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
@@ -252,6 +254,7 @@ def test_openings_of_the_repeated_hour_are_distinguished(place: Path) -> None:
 
 
 def test_an_unknown_campaign_name_is_rejected(place: Path) -> None:
+    Store(f"sqlite:///{place / 'state.sqlite'}").close()
     for verb in ("status", "log", "pause", "go-on", "stop"):
         refused = run(place, verb, "other")
         assert (refused.returncode, "there is no campaign 'other'" in refused.stderr) == (2, True)
@@ -260,8 +263,45 @@ def test_an_unknown_campaign_name_is_rejected(place: Path) -> None:
 def test_an_invalid_state_url_is_rejected(place: Path) -> None:
     refused = run(place, "status", "--state", "nonsense")
     assert (refused.returncode, "no database" in refused.stderr) == (2, True)
-    refused = run(place, "status", "--state", "sqlite:////proc/nowhere/x.sqlite")
+    refused = run(place, "run", "now.json", "--state", "sqlite:////proc/nowhere/x.sqlite")
     assert (refused.returncode, "--state" in refused.stderr) == (4, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status",),
+        ("status", "now"),
+        ("log", "now"),
+        ("pause", "now"),
+        ("go-on", "now"),
+        ("stop", "now"),
+        ("serve", "--port", "0", "--token-file", "gone/token"),
+        ("report", "now"),
+        ("export", "now", "file:///nowhere"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_reads_creates_no_database(place: Path, words: tuple[str, ...]) -> None:
+    before = sorted(place.rglob("*"))
+    file = place / "gone" / "x.sqlite"
+    refused = run(place, *words, "--state", f"sqlite:///{file}")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    told = " ".join(refused.stderr.split())
+    assert f"{file}: there is no database cure: is the path right in --state" in told
+    assert sorted(place.rglob("*")) == before
+
+
+def test_without_any_state_there_are_no_campaigns_and_nothing_is_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("OSMEF_STATE", raising=False)
+    first = invoke("campaign", "status")
+    assert (first.exit_code, "no campaigns yet" in first.output) == (0, True)
+    unknown = invoke("campaign", "stop", "now")
+    assert (unknown.exit_code, "there is no campaign 'now'" in unknown.output) == (2, True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_in_the_background(place: Path) -> None:

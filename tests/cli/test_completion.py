@@ -63,7 +63,7 @@ def test_campaigns_come_by_name_and_no_database_is_made(
     monkeypatch.setenv(STATE, f"sqlite:///{file}")
     assert offered("osmef campaign status f") == []
     assert not file.exists()
-    store = open_store(f"sqlite:///{file}")
+    store = open_store(f"sqlite:///{file}", create=True)
     for name in ("five-minutes", "four-weeks", "other"):
         store.register(name, {"file": "", "text": "", "out": ""}, [], datetime.now(UTC), None)
     store.close()

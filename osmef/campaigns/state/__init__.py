@@ -22,8 +22,18 @@ def default_url() -> str:
     return f"sqlite:///{state_home() / 'campaigns.sqlite'}"
 
 
-def open_store(url: str) -> Store:
-    """Open the database at a URL, by default this user's own. See Store for errors."""
-    from osmef.campaigns.state.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to load
+def open_store(url: str, *, create: bool = False) -> Store:
+    """Open the database at a URL, by default this user's own. See Store for errors.
 
-    return Store(url or default_url())
+    Without ``create`` nothing is made: a missing file is an error, and the user's own is empty.
+    """
+    # SQLAlchemy is slow to load
+    from osmef.campaigns.state.database import NoDatabaseError  # noqa: PLC0415
+    from osmef.campaigns.state.store import Store  # noqa: PLC0415
+
+    try:
+        return Store(url or default_url(), create=create)
+    except NoDatabaseError:
+        if url:
+            raise
+        return Store("sqlite://")

@@ -167,20 +167,25 @@ class ConflictError(StorageError):
     """A concurrent transaction has changed the same rows."""
 
 
+class NoDatabaseError(InputError):
+    """There is no file of a database, and none is to be created."""
+
+
 class Database:
     """Connections, transactions, and tables in the version of this program.
 
-    Every method of its subclasses raises StorageError when the database does not do its part.
+    Without ``create`` a missing file is an InputError. Every method of its subclasses raises
+    StorageError when the database does not do its part.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, create: bool = True) -> None:
         try:
             self._engine = create_engine(url)
         except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
             cure = "write it like sqlite:///campaigns.sqlite or postgresql+psycopg://HOST/NAME"
             raise InputError(f"no database: {error}", where="--state", cure=cure) from error
         if self._engine.dialect.name == "sqlite":
-            _prepare_sqlite(self._engine)
+            _prepare_sqlite(self._engine, create=create)
         self._make_tables()
 
     def close(self) -> None:
@@ -259,15 +264,17 @@ def _make_new(connection: Connection) -> None:
         connection.execute(put(SCHEMA).values(version=VERSION))
 
 
-def _prepare_sqlite(engine: Engine) -> None:
+def _prepare_sqlite(engine: Engine, *, create: bool) -> None:
     """Let write transactions take the lock at once, so that none fails half-way."""
     path = engine.url.database
     if path and not path.startswith((":memory:", "file:")):
         try:
+            if not create:
+                _check_file(Path(path))
             _make_private(Path(path))
         except OSError as error:
             raise StorageError(
-                f"can't make the database: {error.strerror}",
+                f"can't {'make' if create else 'open'} the database: {error.strerror}",
                 where=path,
                 cure="name another database with --state",
             ) from error
@@ -284,6 +291,16 @@ def _prepare_sqlite(engine: Engine) -> None:
     def _begin(connection: Connection) -> None:
         reading = connection.get_execution_options().get("reading", False)
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+def _check_file(path: Path) -> None:
+    """Check that a file exists. Raises NoDatabaseError, OSError."""
+    if not path.exists():
+        raise NoDatabaseError(
+            "there is no database",
+            where=str(path),
+            cure="is the path right in --state or OSMEF_STATE? osmef campaign run FILE creates it",
+        )
 
 
 def _make_private(path: Path) -> None:
