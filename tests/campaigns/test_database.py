@@ -15,7 +15,7 @@ from osmef.campaigns.executors.session import SessionJob, SessionResult
 from osmef.campaigns.state.database import VERSION
 from osmef.campaigns.state.rows import LEASE, Gap, SessionState
 from osmef.campaigns.state.store import Store
-from osmef.errors import InputError
+from osmef.errors import InputError, StorageError
 from tests.campaigns.test_conductor import FILE, START, Stage, done
 
 OLD = """
@@ -62,6 +62,29 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 def test_a_url_of_no_database(url: str) -> None:
     with pytest.raises(InputError, match="no database"):
         Store(url)
+
+
+def test_each_error_of_the_database_has_its_own_cure(tmp_path: Path) -> None:
+    another = "name another database with --state or OSMEF_STATE"
+    path = tmp_path / "state.sqlite"
+    path.write_bytes(b"no database at all" * 99)
+    with pytest.raises(StorageError, match=f"file is not a database\n  cure: {another}"):
+        Store(f"sqlite:///{path}")
+    with pytest.raises(StorageError, match=f"unable to open database file\n  cure: {another}"):
+        Store(f"sqlite:///{tmp_path}")
+    path.unlink()
+    store = Store(f"sqlite:///{path}")
+    with store._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageError, match="is locked\n  cure: another process is writing"):
+            store.append_log(1, START, "note", "text")
+    store.close()
+    read_only = Store(f"sqlite:///file:{path}?mode=ro&uri=true")
+    with pytest.raises(StorageError, match="readonly database\n  cure: make the file and its dir"):
+        read_only.append_log(1, START, "note", "text")
+    read_only.close()
 
 
 def test_the_name_of_another_file_is_refused(tmp_path: Path) -> None:

@@ -163,6 +163,16 @@ EVENTS = Table(
 )
 
 
+_OTHER = "name another database with --state or OSMEF_STATE"
+_CURES = {
+    "file is not a database": _OTHER,
+    "unable to open database file": _OTHER,
+    "readonly database": "make the file and its directory writable for you: its log is there",
+    "database is locked": "another process is writing to it: wait for its end, or end it",
+}
+"""Cures by what SQLite says."""
+
+
 class ConflictError(StorageError):
     """A concurrent transaction has changed the same rows."""
 
@@ -213,7 +223,7 @@ class Database:
             raise kind(
                 f"the database of campaigns: {error.orig}",
                 where=self._engine.url.render_as_string(hide_password=True),
-                cure="free disk space, or restore the connection; what was recorded is kept",
+                cure=_cure(str(error.orig)),
             ) from error
 
     def _make_tables(self) -> None:
@@ -230,10 +240,16 @@ class Database:
                     f"a newer OSMeF has made this database: of version {version}, and this one"
                     f" knows {VERSION}",
                     where=self._engine.url.render_as_string(hide_password=True),
-                    cure="use the newer OSMeF, or name another database with --state",
+                    cure=f"use the newer OSMeF, or {_OTHER}",
                 )
             if version != VERSION:
                 _make_new(connection)
+
+
+def _cure(message: str) -> str:
+    """Return the cure of an error of the database."""
+    usual = "free disk space, or restore the connection; what was recorded is kept"
+    return next((cure for words, cure in _CURES.items() if words in message), usual)
 
 
 def _version(connection: Connection) -> int | None:
@@ -276,7 +292,7 @@ def _prepare_sqlite(engine: Engine, *, create: bool) -> None:
             raise StorageError(
                 f"can't {'make' if create else 'open'} the database: {error.strerror}",
                 where=path,
-                cure="name another database with --state",
+                cure=_OTHER,
             ) from error
 
     @event.listens_for(engine, "connect")
