@@ -6,7 +6,8 @@ import io
 import math
 import textwrap
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -92,8 +93,7 @@ class HouseFigure(Figure):
         """Draw it as matplotlib does; a character without glyph is a box."""
         for axes in self.axes if self.get_figwidth() < _COLUMN_INCHES else ():
             _break(axes.yaxis.label)
-        with mpl.rc_context(RC), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", _NO_LETTER, UserWarning)
+        with mpl.rc_context(RC), _missing_glyphs_allowed():
             super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
@@ -348,13 +348,24 @@ def name_panel(axes: Axes, title: str, count: int) -> None:
     axes.set_title("\n".join(_fitted(title, inches, 9)), loc="left")
 
 
+def width_pt(text: str, font: FontProperties) -> float:
+    """Return the width of a text in points; a character without glyph is a box."""
+    with _missing_glyphs_allowed():
+        width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width)
+
+
+@contextmanager
+def _missing_glyphs_allowed() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", _NO_LETTER, UserWarning)
+        yield
+
+
 def _inches(text: str, size: float, weight: str) -> float:
     """Return the width of a text."""
     font = FontProperties(family=RC["font.family"], size=size, weight=weight)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", _NO_LETTER, UserWarning)
-        width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
-    return float(width) / 72
+    return width_pt(text, font) / 72
 
 
 def _fitted(text: str, inches: float, size: float, weight: str = "normal") -> list[str]:

@@ -33,7 +33,6 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
-from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from osmef.errors import NothingToDrawError
@@ -42,7 +41,7 @@ from osmef.report.figures import FigureOptions, Possible, possible
 from osmef.report.figures import draw as draw_kind
 from osmef.report.html.run import ShownRun
 from osmef.report.options import FigureKind
-from osmef.report.style import METADATA, RC
+from osmef.report.style import METADATA, RC, width_pt
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
@@ -91,10 +90,10 @@ def _measure(text: ElementTree.Element) -> None:
         family=RC["font.family"], weight=style.get("font-weight", "normal"), size=size
     )
     text.text = words = _BLANKS.sub(" ", text.text or "").strip(" ")  # as a browser shows it
-    width, _, _ = text_to_path.get_text_width_height_descent(words, font, ismath=False)
     text.attrib |= {**style, "font-size": f"{size:g}"}
     if words:
-        text.attrib |= {"textLength": f"{width:.1f}", "lengthAdjust": "spacingAndGlyphs"}
+        width = f"{width_pt(words, font):.1f}"
+        text.attrib |= {"textLength": width, "lengthAdjust": "spacingAndGlyphs"}
     turned = _TURNED.fullmatch(text.attrib.get("transform", ""))
     if turned and not float(turned[1]):
         del text.attrib["transform"]

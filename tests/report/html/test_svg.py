@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from xml.etree import ElementTree
 
 import pytest
@@ -44,3 +45,11 @@ def test_words_are_text_as_wide_as_in_the_figure() -> None:
     assert label["transform"].startswith("rotate(-90 ")
     assert all("style" not in one and "font-family" not in one for one in texts.values())
     assert root.attrib["font-family"].startswith("'DejaVu Sans',")
+
+
+def test_a_letter_that_the_font_lacks_is_drawn_without_a_warning() -> None:
+    figure = HouseFigure(figsize=(5, 3))
+    figure.subplots().set_title("käse 测")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "käse 测" in inline_svg(figure, "r1-", "Words.")
