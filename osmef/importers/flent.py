@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from osmef.importers.record import (
     is_plain,
     measure_named,
     number,
+    read_json,
     refuse,
 )
 from osmef.results.measure import Measure, of_background
@@ -109,10 +109,7 @@ def parse(text: Text) -> Parsed:
 
 
 def _document(text: Text) -> Mapping[str, Any]:
-    try:
-        data = json.loads(text.text)
-    except (ValueError, RecursionError) as error:
-        raise refuse(text.line(1), f"this is no JSON: {error}") from None
+    data = read_json(text)
     if not isinstance(data, dict) or not isinstance(data.get("metadata"), dict):
         raise refuse(text.line(1), "this is no data file of flent: it has no metadata")
     version = data.get("version")

@@ -7,7 +7,6 @@ prints it: ``rate_KBps`` is KiB/s, ``megabytes`` MiB, ``cpu`` percent with its s
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +21,7 @@ from osmef.importers.record import (
     amount,
     number,
     positive,
+    read_json,
     refuse,
     whole,
 )
@@ -107,12 +107,7 @@ def parse(text: Text) -> Parsed:
 
 
 def _document(text: Text) -> dict[str, Any]:
-    try:
-        document = json.loads(text.text)
-    except json.JSONDecodeError as error:
-        raise refuse(text.line(error.lineno), f"this is not JSON: {error.msg}") from error
-    except (RecursionError, ValueError) as error:
-        raise refuse(text.line(1), f"this is not JSON: {error}") from error
+    document = read_json(text)
     if not isinstance(document, dict) or not isinstance(document.get("btc"), dict):
         raise refuse(text.line(1), "there is no btc in it, as OSMeF of 2013 wrote it")
     return document

@@ -6,6 +6,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import math
 import re
 import statistics
@@ -120,6 +121,16 @@ class Parsed:
 def refuse(where: str, what: str, cure: str = _CURE) -> InputError:
     """Return the error of something unreadable."""
     return InputError(what, where=where, cure=cure)
+
+
+def read_json(text: Text) -> Any:
+    """Return the value of a JSON text. Raises InputError, with the line of the error."""
+    try:
+        return json.loads(text.text)
+    except json.JSONDecodeError as error:
+        raise refuse(text.line(error.lineno), f"this is not JSON: {error.msg}") from error
+    except (RecursionError, ValueError) as error:
+        raise refuse(text.line(1), f"this is not JSON: {error}") from error
 
 
 def refused(error: OutputError, text: Text) -> InputError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from osmef.importers.record import (
     in_own_unit,
     is_plain,
     measure_named,
+    read_json,
     refuse,
 )
 from osmef.results.measure import Measure
@@ -74,10 +74,7 @@ def parse(text: Text) -> Parsed:
 
 
 def _document(text: Text) -> _Json:
-    try:
-        data = json.loads(text.text)
-    except (ValueError, RecursionError) as error:
-        raise refuse(text.line(1), f"this is no JSON: {error}") from None
+    data = read_json(text)
     parts = ("records", "agents", "tests")
     if not isinstance(data, dict) or not all(isinstance(data.get(p), dict) for p in parts):
         raise refuse(text.line(1), "this is no report of Shaker: it has no records, agents, tests")

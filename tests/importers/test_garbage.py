@@ -110,6 +110,13 @@ def test_no_number_of_json_makes_a_negative_one(name: str) -> None:
             _try(kind_of(DATA / name), json.dumps(document))
 
 
+@pytest.mark.parametrize("kind", ["osmef2013", "shaker", "flent"])
+def test_broken_json_is_refused_at_its_line(kind: str) -> None:
+    with pytest.raises(InputError) as caught:
+        KINDS[kind](Text("s.json", '{"a": 1,\n\n{oops\n'))
+    assert str(caught.value).startswith("s.json:3: this is not JSON: Expecting property name")
+
+
 def test_deep_json_is_refused() -> None:
     for kind in ("osmef2013", "iperf3"):
         _try(kind, "[" * 100_000)
