@@ -25,7 +25,7 @@ from osmef.importers import (
     sessions,
     shaker,
 )
-from osmef.importers.record import Oddity, Parsed, Record, Text, read_texts
+from osmef.importers.record import Oddity, Parsed, Record, Text, read_texts, refuse
 from osmef.importers.write import Origin, in_cells, most_ends, removed_on_failure, write_run
 from osmef.results.measure import Measure, merge_measures
 from osmef.results.rundir import RunDirectory
@@ -105,8 +105,8 @@ def import_files(  # noqa: PLR0913 - three have defaults
     for text in read_texts(files):
         found.add(text)
     if not found.by_run:
-        empty = Oddity(str(files[0]), "there is no file in it", kept=False)
-        first = (*found.oddities, empty)[0]
+        what = "there is no trial in it" if found.files else "there is no file in it"
+        first = (*found.oddities, Oddity(str(files[0]), what, kept=False))[0]
         cure = f"is this a result of the kind {kind}?"
         raise InputError(first.what, where=first.where, cure=cure)
     known = list(merge_measures(found.measures).values())
@@ -177,6 +177,8 @@ def _parsed(kind: str, text: Text | InputError) -> Parsed:
     try:
         if isinstance(text, InputError):
             raise text
+        if not text.text.strip():
+            raise refuse(text.name, "the file is empty")
         parsed = KINDS[kind](text)
     except InputError as error:
         return Parsed(oddities=[Oddity(error.where or kind, error.message, kept=False)])

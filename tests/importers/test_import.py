@@ -233,6 +233,23 @@ def test_nothing_to_import_is_bad_input(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_file_is_called_empty(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "empty.txt"
+    file.touch()
+    with pytest.raises(InputError) as caught:
+        import_files(kind, [file], tmp_path / "out")
+    assert (caught.value.where, caught.value.message) == (str(file), "the file is empty")
+    assert caught.value.cure == f"is this a result of the kind {kind}?"
+
+
+def test_a_head_without_rows_has_no_trial(tmp_path: Path) -> None:
+    file = tmp_path / "head.csv"
+    file.write_text((DATA / "cwb2018.csv").read_text().partition("\n")[0])
+    with pytest.raises(InputError, match="there is no trial in it"):
+        import_files("cwb2018", [file], tmp_path / "out")
+
+
 def test_an_imported_run_has_nothing_to_resume(tmp_path: Path) -> None:
     (run,) = import_files("nuttcp", [DATA / "nuttcp.txt"], tmp_path).runs
     code, text = _osmef("resume", run.path)
