@@ -175,6 +175,7 @@ class Scenario(Model):
     )
     sites: dict[Name, AnyProvider] = Field(
         default_factory=dict,
+        min_length=1,
         description="several clouds by names of yours, in the place of `provider`: of each its"
         " kind, or its settings; every endpoint names its `site`",
     )
