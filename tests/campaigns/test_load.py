@@ -76,6 +76,7 @@ def test_settings_of_a_platform_are_in_its_scenario(file: Path) -> None:
         ("deadline: soon", 5, "deadline"),
         ("budget: much", 5, "'much' is no sum of money"),
         ("classes: [general, general]", 5, "'general' is here twice"),
+        ("windows: [weekday-peak, weekday-peak]", 5, "'weekday-peak' is here twice"),
     ],
 )
 def test_a_wrong_value_is_reported_at_its_line(

@@ -215,6 +215,13 @@ def _twice(words: Iterable[str]) -> str | None:
     return next((word for word, count in Counter(words).items() if count > 1), None)
 
 
+def _check_each_once(words: Iterable[str]) -> None:
+    """Raise ValueError for a word that occurs twice."""
+    twice = _twice(words)
+    if twice is not None:
+        raise ValueError(f"{twice[:60]!r} is here twice; keep one of them")
+
+
 class Window(Model):
     """When sessions of one name may run: hours on some days, or from each time of a cron line."""
 
@@ -411,9 +418,7 @@ class Campaign(Model):
     @field_validator("scenarios", "classes")
     @classmethod
     def _each_once(cls, value: list[str]) -> list[str]:
-        twice = _twice(value)
-        if twice is not None:
-            raise ValueError(f"{twice[:60]!r} is here twice; keep one of them")
+        _check_each_once(value)
         return value
 
     @field_validator("scenarios")
@@ -434,4 +439,5 @@ class Campaign(Model):
             if name not in _USUAL:
                 cure = did_you_mean(str(name), _USUAL, _USUAL)
                 raise ValueError(f"there is no usual window {str(name)[:60]!r}; {cure}")
+        _check_each_once(value)
         return {name: _USUAL[name] for name in value}
