@@ -63,6 +63,8 @@ def test_settings_of_a_platform_are_in_its_scenario(file: Path) -> None:
         ("windows: {w: {cron: '0 0 1 1 *', length: 1h}}", 5, "windows: no window ever opens"),
         ("windows: {w: {cron: '* * * * *', length: 1s}}\nweeks: 520", 5, "the most is 200000"),
         ("time_zone: Mars/Olympus", 5, "there is no time zone 'Mars/Olympus'"),
+        ("windows: [{w: {opens: '9:00'}}]", 5, "a list may hold only names of usual windows"),
+        ("windows: [7]", 5, "a list may hold only names of usual windows"),
         ("windows: [teatime]", 5, "there is no usual window 'teatime'"),
         ("windows: {w: {opens: '09:00'}}", 5, "a window needs opens and closes"),
         ("windows: {w: {opens: '25:00', closes: '1:00'}}", 5, "'25:00' is no time of day"),

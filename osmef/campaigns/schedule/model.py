@@ -435,9 +435,12 @@ class Campaign(Model):
     def _usual_windows(cls, value: Any) -> Any:  # whatever the file holds
         if not isinstance(value, list):
             return value
+        if not all(isinstance(name, str) for name in value):
+            cure = "write your own as windows: {NAME: {opens: '09:00', closes: '17:00'}}"
+            raise ValueError(f"a list may hold only names of usual windows; {cure}")
         for name in value:
             if name not in _USUAL:
-                cure = did_you_mean(str(name), _USUAL, _USUAL)
-                raise ValueError(f"there is no usual window {str(name)[:60]!r}; {cure}")
+                cure = did_you_mean(name, _USUAL, _USUAL)
+                raise ValueError(f"there is no usual window {name[:60]!r}; {cure}")
         _check_each_once(value)
         return {name: _USUAL[name] for name in value}
