@@ -99,6 +99,38 @@ def test_the_name_of_another_file_is_refused(tmp_path: Path) -> None:
     assert stage.store.campaign("test").file == str(other)
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_database_that_is_deleted_in_use_is_an_error(tmp_path: Path, replaced: bool) -> None:
+    """SQLite would go on in the deleted file, and a second conductor begin in a new one."""
+    path = tmp_path / "state.sqlite"
+    with closing(Store(f"sqlite:///{path}")) as store:
+        assert store.campaigns() == []
+        path.rename(tmp_path / "moved.sqlite")
+        if replaced:
+            Store(f"sqlite:///{path}").close()
+        with pytest.raises(StorageError, match="deleted or replaced") as caught:
+            store.campaigns()
+        assert caught.value.where == str(path)
+        assert caught.value.cure
+        if not replaced:
+            (tmp_path / "moved.sqlite").rename(path)
+            assert store.campaigns() == []
+
+
+def test_another_programs_database_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "browser.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("CREATE TABLE bookmarks (url TEXT);")
+    path.chmod(0o644)
+    for create in (False, True):
+        with pytest.raises(InputError, match=r"another program's database: .* bookmarks"):
+            Store(f"sqlite:///{path}", create=create)
+    assert path.stat().st_mode & 0o777 == 0o644
+    with closing(sqlite3.connect(path)) as connection:
+        names = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    assert names == [("bookmarks",)]
+
+
 def test_the_runs_of_a_campaign_stay_in_one_directory(tmp_path: Path) -> None:
     """Somebody runs it from another directory; reports and archives look into one place."""
     stage = Stage(tmp_path)

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -194,9 +195,16 @@ class Database:
         except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
             cure = "write it like sqlite:///campaigns.sqlite or postgresql+psycopg://HOST/NAME"
             raise InputError(f"no database: {error}", where="--state", cure=cure) from error
+        self._file: _File | None = None
         if self._engine.dialect.name == "sqlite":
-            _prepare_sqlite(self._engine, create=create)
-        self._make_tables()
+            path = _prepare_sqlite(self._engine, create=create)
+            self._make_tables()
+            if path is not None:
+                with _opening(path, create=False):
+                    _restrict(path)
+                    self._file = _File.of(path)
+        else:
+            self._make_tables()
 
     def close(self) -> None:
         """Close the connections."""
@@ -205,14 +213,25 @@ class Database:
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
         """Write transaction. Raises ConflictError if a concurrent one was first."""
+        self._check_file()
         with self._translated(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         """Read transaction, beside writers."""
+        self._check_file()
         with self._translated(), self._engine.connect() as connection:
             yield connection.execution_options(reading=True)
+
+    def _check_file(self) -> None:
+        """Raise StorageError if the file was deleted or replaced: SQLite would use the old one."""
+        if self._file is not None and not self._file.is_there():
+            raise StorageError(
+                "the database was deleted or replaced while it was in use",
+                where=str(self._file.path),
+                cure="end this program, put the file back from a copy, and start it again",
+            )
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -235,6 +254,8 @@ class Database:
             if self._engine.dialect.name == "postgresql":  # two programs may begin at once
                 connection.execute(text("SELECT pg_advisory_xact_lock(6748)"))
             version = _version(connection)
+            if version is None:
+                _check_empty(connection)
             if version is not None and version > VERSION:
                 raise InputError(
                     f"a newer OSMeF has made this database: of version {version}, and this one"
@@ -244,6 +265,40 @@ class Database:
                 )
             if version != VERSION:
                 _make_new(connection)
+
+
+@dataclass(frozen=True)
+class _File:
+    """The file of an open database, by its device and inode."""
+
+    path: Path
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> _File:
+        """Look at a file. Raises OSError."""
+        about = path.stat()
+        return cls(path, about.st_dev, about.st_ino)
+
+    def is_there(self) -> bool:
+        """Return whether the path still leads to this file."""
+        try:
+            return _File.of(self.path) == self
+        except OSError:
+            return False
+
+
+def _check_empty(connection: Connection) -> None:
+    """Raise InputError for another program's file: nothing is added to it."""
+    if connection.dialect.name != "sqlite":
+        return  # a server's database may be shared
+    if others := {*inspect(connection).get_table_names()} - {*METADATA.tables}:
+        raise InputError(
+            f"this is another program's database: it has the table {min(others)}",
+            where=str(connection.engine.url.database),
+            cure=_OTHER,
+        )
 
 
 def _cure(message: str) -> str:
@@ -280,20 +335,18 @@ def _make_new(connection: Connection) -> None:
         connection.execute(put(SCHEMA).values(version=VERSION))
 
 
-def _prepare_sqlite(engine: Engine, *, create: bool) -> None:
-    """Let write transactions take the lock at once, so that none fails half-way."""
-    path = engine.url.database
-    if path and not path.startswith((":memory:", "file:")):
-        try:
+def _prepare_sqlite(engine: Engine, *, create: bool) -> Path | None:
+    """Let write transactions take the lock at once, so that none fails half-way.
+
+    Returns the path of the file, None for a database in memory or a URI of SQLite.
+    """
+    named = engine.url.database
+    path = None if not named or named.startswith((":memory:", "file:")) else Path(named)
+    if path is not None:
+        with _opening(path, create=create):
             if not create:
-                _check_file(Path(path))
-            _make_private(Path(path))
-        except OSError as error:
-            raise StorageError(
-                f"can't {'make' if create else 'open'} the database: {error.strerror}",
-                where=path,
-                cure=_OTHER,
-            ) from error
+                _check_exists(path)
+            _make_private(path)
 
     @event.listens_for(engine, "connect")
     def _connect(connection: Any, _record: object) -> None:  # sqlite3.Connection
@@ -308,8 +361,22 @@ def _prepare_sqlite(engine: Engine, *, create: bool) -> None:
         reading = connection.get_execution_options().get("reading", False)
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
+    return path
 
-def _check_file(path: Path) -> None:
+
+@contextmanager
+def _opening(path: Path, *, create: bool) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"can't {'make' if create else 'open'} the database: {error.strerror}",
+            where=str(path),
+            cure=_OTHER,
+        ) from error
+
+
+def _check_exists(path: Path) -> None:
     """Check that a file exists. Raises NoDatabaseError, OSError."""
     if not path.exists():
         raise NoDatabaseError(
@@ -320,7 +387,7 @@ def _check_file(path: Path) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Restrict the database file and its log to their owner.
+    """Create the file for its owner alone, if there is none.
 
     SQLite gives the files beside it the same mode. Raises OSError, also for another user's link.
     """
@@ -330,6 +397,11 @@ def _make_private(path: Path) -> None:
     real = path.resolve()
     with suppress(FileExistsError):
         os.close(os.open(real, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _restrict(path: Path) -> None:
+    """Restrict a database of campaigns and its log to their owner. Raises OSError."""
+    real = path.resolve()
     for end in ("", "-wal", "-shm"):
         file = real.with_name(real.name + end)
         with suppress(FileNotFoundError):
