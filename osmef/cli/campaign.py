@@ -417,7 +417,9 @@ def status(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="One of them; all otherwise.", autocompletion=complete_campaign
+            metavar="NAME",
+            help="Name of a campaign. Default: all campaigns.",
+            autocompletion=complete_campaign,
         ),
     ] = "",
     state: StateUrl = "",
@@ -458,7 +460,7 @@ def stop(name: CampaignName, state: StateUrl = "") -> None:
 @app.command(epilog="Example:\n\nosmef campaign log four-weeks")
 def log(
     name: CampaignName,
-    last: Annotated[int, typer.Option(min=1, help="So many lines.")] = 50,
+    last: Annotated[int, typer.Option(min=1, help="Number of lines to show.")] = 50,
     state: StateUrl = "",
 ) -> None:
     """Show what happened: starts, ends, failures, gaps, what was missed."""

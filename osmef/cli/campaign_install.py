@@ -54,7 +54,7 @@ def install(  # noqa: PLR0913, PLR0917 - its options
         Path, typer.Option("--out", metavar="DIR", help="Its runs go into DIR/NAME.")
     ] = Path("results"),
     cron: Annotated[
-        bool, typer.Option("--cron", help="A line in your crontab instead of units of systemd.")
+        bool, typer.Option("--cron", help="Add a line to your crontab instead of units of systemd.")
     ] = False,
     to: Annotated[
         Path | None,
@@ -95,7 +95,7 @@ def install(  # noqa: PLR0913, PLR0917 - its options
 def uninstall(
     name: CampaignName,
     cron: Annotated[
-        bool, typer.Option("--cron", help="The line in your crontab instead of the units.")
+        bool, typer.Option("--cron", help="Remove the line in your crontab instead of the units.")
     ] = False,
 ) -> None:
     """Remove what `install` created. A session that runs is stopped; results and state stay.

@@ -78,12 +78,12 @@ Parallel = Annotated[
         metavar="N",
         min=1,
         max=1000,
-        help="Sessions at once, on different clouds. Workers of Dask say themselves how many.",
+        help="Sessions at once, on different clouds. Workers of Dask declare theirs.",
     ),
 ]
 Metrics = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Keep it up to date with metrics for Prometheus."),
+    typer.Option(metavar="FILE", help="File of metrics for Prometheus, kept up to date."),
 ]
 
 

@@ -106,7 +106,7 @@ _Metric = Annotated[
     list[str] | None,
     typer.Option(
         autocompletion=complete_metric,
-        help="Only this metric. May be repeated. Default: all that are better higher or lower.",
+        help="Only this metric. May be repeated. Default: all with a better direction.",
         show_default=False,
     ),
 ]
@@ -148,7 +148,7 @@ _Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Write a page there, .html: a line a cell, a figure, and what differs in the hosts.",
+        help="HTML page to write, too: a line a cell, a figure, and what differs in the hosts.",
         show_default=False,
     ),
 ]

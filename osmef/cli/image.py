@@ -71,7 +71,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Release of Debian; this machine's own, or bookworm, without it.",
+            help="Debian release. Default: this machine's own, or bookworm.",
             show_default=False,
         ),
     ] = None,

@@ -32,7 +32,7 @@ _OF_MEASURE = {"name", "unit", "better", "help"}
 
 def workloads_command(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="One of them.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Name of a workload.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -138,7 +138,7 @@ _OF_THE_PROVIDER = {
 
 def layers_command(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="One of them.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Name of a layer.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -56,7 +56,7 @@ def recommend_command(  # noqa: PLR0913, PLR0917 - each is an option of the comm
     ] = None,
     connections: Annotated[
         int | None,
-        typer.Option(min=1, help="With so many parallel connections.", show_default=False),
+        typer.Option(min=1, help="Number of parallel connections of --btc.", show_default=False),
     ] = None,
     budget: Annotated[
         str | None,

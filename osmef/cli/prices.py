@@ -43,7 +43,7 @@ Regions = Annotated[
     typer.Option(
         "--region",
         metavar="REGION",
-        help="Region to fetch prices of; may be repeated. By default those that have any.",
+        help="Region to fetch prices of; may be repeated. Default: those in the lists.",
         show_default=False,
     ),
 ]
@@ -52,7 +52,7 @@ Flavors = Annotated[
     typer.Option(
         "--flavor",
         metavar="FLAVOR",
-        help="Flavor to fetch the price of; may be repeated. By default those that have one.",
+        help="Flavor to fetch the price of; may be repeated. Default: those in the lists.",
         show_default=False,
     ),
 ]
@@ -120,7 +120,7 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
         str | None,
         typer.Option(
             autocompletion=complete_metric,
-            help="A rate. Default: the main one of the runs.",
+            help="Rate to rank by. Default: the main one of the runs.",
             show_default=False,
         ),
     ] = None,

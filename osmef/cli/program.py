@@ -41,7 +41,7 @@ Architecture = Annotated[
 
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write it there.", show_default=False),
+    typer.Option("--output", "-o", metavar="FILE", help="File to write it to.", show_default=False),
 ]
 
 _BUNDLE_EPILOG = """Examples:
@@ -122,12 +122,12 @@ def bundle(  # noqa: PLR0913, PLR0917 - one parameter an option
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Release of Debian; this machine's own, or bookworm, without it.",
+            help="Debian release. Default: this machine's own, or bookworm.",
             show_default=False,
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Make it again, of the newest packages.")
+        bool, typer.Option("--force", help="Rebuild it from the newest packages.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

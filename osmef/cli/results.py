@@ -245,7 +245,7 @@ osmef show RUN --json | jq '.cells[] | [.key, .metrics.aggregate_btc_bps.median]
 def show_command(
     run: RunPath,
     wide: Annotated[
-        bool, typer.Option("--wide", help="Show all columns, wherever a terminal breaks the lines.")
+        bool, typer.Option("--wide", help="Show all columns, also where lines exceed the width.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -492,7 +492,7 @@ class ImportKind(StrEnum):
 def import_command(  # noqa: PLR0913, PLR0917 - its options
     kind: Annotated[
         ImportKind,
-        typer.Argument(help=f"What the files are: {', '.join(ImportKind)}.", metavar="KIND"),
+        typer.Argument(help=f"Format of the files: {', '.join(ImportKind)}.", metavar="KIND"),
     ],
     files: Annotated[
         list[Path],

@@ -32,7 +32,7 @@ ControllerIsDead = Annotated[
     bool,
     typer.Option(
         "--controller-is-dead",
-        help="Go on also where the run was begun on another machine: you know it is dead there.",
+        help="Also resume a run of another machine, whose controller is dead, as you know.",
     ),
 ]
 
@@ -47,7 +47,7 @@ AgainOption = Annotated[
     RemeasuredTrials | None,
     typer.Option(
         "--again",
-        help="Measure trials again that have failed, too. Their old records stay in trials.jsonl;"
+        help="Repeat failed trials, too. Their old records stay in trials.jsonl;"
         " the newest one of a trial counts.",
         show_default=False,
     ),
@@ -121,7 +121,7 @@ def extend_command(  # noqa: PLR0913, PLR0917 - its options
     repeat: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, help="Trials each cell shall have, including those it has."
+            metavar="N", min=1, help="Number of trials of each cell, including existing ones."
         ),
     ],
     controller_is_dead: ControllerIsDead = False,

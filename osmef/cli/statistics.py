@@ -72,11 +72,12 @@ def statistics_command(  # noqa: PLR0913, PLR0917 - each is an option of the com
         typer.Option(
             parser=_precision,
             metavar="PERCENT",
-            help="To within how much the median is wanted to be known.",
+            help="Wanted error of the median, in percent of it.",
         ),
     ] = 5.0,
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="Test each pair of cells instead, after Holm.")
+        bool,
+        typer.Option("--pairs", help="Test each pair of cells instead, with Holm's correction."),
     ] = False,
     where: Where = None,
     as_json: AsJson = False,

@@ -383,7 +383,7 @@ def check_access(kind: str, access: Mapping[str, str], where: str, *, whole: boo
             reported = str(one.get("ctx", {}).get("error") or one["msg"])
             why, _, cure = reported.partition("; ")
             raise InputError(
-                f"the way to {kind} can't be taken: {key}: {why}",
+                f"the access to {kind} is invalid: {key}: {why}",
                 where=where,
                 cure=cure or "look at what wrote it, and remove it",
             ) from None

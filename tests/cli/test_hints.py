@@ -87,4 +87,4 @@ def test_the_help_of_import_names_the_kinds(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit):
         make_app(["import"])(["import", "--help"])
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "What the files are: osmef2013, ppbench, apachebench, iperf3, nuttcp" in shown
+    assert "Format of the files: osmef2013, ppbench, apachebench, iperf3, nuttcp" in shown

@@ -93,11 +93,11 @@ def test_no_journal_runs_a_program(
     ended = osmef("resume", run)
     assert not ran(program)
     assert ended.code == 2
-    assert "the way to libvirt can't be taken: uri" in ended.out.replace("\n", " ")
+    assert "the access to libvirt is invalid: uri" in ended.out.replace("\n", " ")
     ended = osmef("reap", "--out", run.parent, "--yes")
     assert not ran(program)
     assert ended.code == 1
-    assert "the way to libvirt can't be taken: uri" in ended.out.replace("\n", " ")
+    assert "the access to libvirt is invalid: uri" in ended.out.replace("\n", " ")
     ended = osmef("reap", "--out", run.parent, "--provider", "libvirt", "--yes", "--other-runs")
     assert not ran(program)
     assert ended.code == 1
@@ -112,7 +112,7 @@ def test_a_search_by_mark_takes_no_way_of_a_journal_that_runs_a_program(
     Journal(run / "journal.jsonl").destroyed(bad)
     ended = osmef("reap", "--out", run.parent, "--provider", "libvirt", "--yes")
     assert not ran(program)
-    assert "can't be taken" in ended.out.replace("\n", " ")
+    assert "is invalid" in ended.out.replace("\n", " ")
 
 
 def test_reap_rejects_a_libvirt_uri_that_runs_a_command(program: Path) -> None:

@@ -1,4 +1,4 @@
-"""The way to a cloud that a journal tells: each value as the scenario's settings take it."""
+"""The access to a cloud in a journal: each value as the scenario's settings take it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_other_access_values_are_rejected_with_position_and_cure(
     with pytest.raises(InputError) as raised:
         check_access(kind, access, "journal.jsonl")
     assert raised.value.where == "journal.jsonl"
-    assert f"the way to {kind} can't be taken: {key}: " in raised.value.message
+    assert f"the access to {kind} is invalid: {key}: " in raised.value.message
     assert raised.value.cure
 
 

@@ -44,7 +44,7 @@ def look_up(
     for request in requests:
         if settings.is_ambiguous(request.zone):
             raise ProviderError(
-                f"the zone {request.zone} means another place in each account",
+                f"the zone {request.zone} is another physical zone in each account",
                 where=request.name,
                 cure=f"write its id: {found.zones.id_of(str(request.zone))}",
             )

@@ -292,4 +292,4 @@ def account_shares(
 
 def not_provisioned(kind: str) -> ProviderError:
     """Return the error of a request before anything was created."""
-    return ProviderError("nothing was made yet", where=kind)
+    return ProviderError("nothing was created yet", where=kind)

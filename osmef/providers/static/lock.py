@@ -84,7 +84,7 @@ def acquire(session: SshSession, wanted: LockOwner) -> None:
             )
         _take_over(session, held)
     raise CapacityError(
-        "others take this machine all the time", where=session.name, cure="try again"
+        "other runs lock this machine all the time", where=session.name, cure="try again"
     )
 
 

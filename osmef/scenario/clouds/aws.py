@@ -56,7 +56,7 @@ class AwsSettings(NicSettings, PublicCloudSettings):
     def _one_zone(self) -> AwsSettings:
         if self.is_ambiguous(self.zone):
             raise conflict(
-                "the name of a zone means another place in each account",
+                "the name of a zone is another physical zone in each account",
                 "write its id, such as use1-az1: the same in all of them",
                 *("zone", "tenants"),
             )

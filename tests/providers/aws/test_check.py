@@ -89,7 +89,7 @@ def test_a_zone_of_several_accounts_is_given_by_its_id(api: Api) -> None:
         *requests("tenant-1", zone="eu-central-1b", host=None),
         *requests("tenant-2", host=None),
     ]
-    with pytest.raises(ProviderError, match="means another place in each account") as raised:
+    with pytest.raises(ProviderError, match="is another physical zone in each account") as raised:
         provider.check(wanted)
     assert "euc1-az" in str(raised.value.cure)
 
