@@ -94,7 +94,7 @@ def differing_keys(
 
 
 def differing_keys_with_groups(found: Iterable[DifferingKey]) -> list[DifferingKey]:
-    """Return spreads, with one for each group of facts that the same records lack.
+    """Return differing keys, with one for each group of facts that the same records lack.
 
     The values of a whole group are a count, as JSON: ``"63 values"``.
     """

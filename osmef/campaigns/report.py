@@ -16,6 +16,7 @@ from osmef.campaigns.state import default_url, open_store
 from osmef.campaigns.state.rows import SessionRow, SessionState
 from osmef.report.campaign import (
     GAPS,
+    LOST,
     PLANNED,
     CampaignData,
     listed_prices,
@@ -111,9 +112,7 @@ def planned_table(
             "trials_failed": one.trials_failed,
             "cost": one.whole_cost,
             "currency": one.currency,
-            "why": one.why
-            if _has_trials(one, measured)
-            else f"its run is missing: {one.directory}",
+            "why": one.why if _has_trials(one, measured) else f"{LOST}: {one.directory}",
             "left_out": "; ".join(one.cells_left_out) or None,
         }
         for one in rows

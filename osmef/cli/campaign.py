@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
 _LOOK_S = 3600.0
 _RESULTS = Path("results")
-_MOST_ENDED = 8  # sessions in a status
+_MOST_ENDED, _MOST_REASONS = 8, 3  # sessions in a status
 
 
 def serve(
@@ -541,9 +541,13 @@ def _newest(found: list[SessionRow]) -> list[SessionRow]:
     over.sort(key=lambda one: (one.ended_at or one.due, one.due))
     skipped = {SessionState.CONVERGED, SessionState.CANCELLED}
     was = [one for one in over if one.state not in skipped][-_MOST_ENDED:]
-    last = {one.why: one for one in over if one.state in skipped}
-    shown = sorted([*was, *list(last.values())[-_MOST_ENDED:]], key=over.index)
-    return [*shown[-_MOST_ENDED:], *runs, *coming[:3]]
+    last: dict[str | None, SessionRow] = {}
+    for one in over:
+        if one.state in skipped:
+            last.pop(one.why, None)  # so that the last of each reason is in the order of time
+            last[one.why] = one
+    shown = sorted([*was, *list(last.values())[-_MOST_REASONS:]], key=over.index)
+    return [*shown, *runs, *coming[:3]]
 
 
 def _counts(found: list[SessionRow]) -> dict[str, int]:

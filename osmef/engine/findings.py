@@ -207,7 +207,7 @@ def layer_costs_of(cells: Sequence[CellInfo], directory: RunDirectory) -> list[L
     if len(layers) < 2 or _BARE not in layers:
         return []
     from osmef.analysis.layers import comparable, layer_overheads  # noqa: PLC0415 - pandas is slow
-    from osmef.results.frame import load  # noqa: PLC0415
+    from osmef.results.frame import load, original_name  # noqa: PLC0415
 
     trials, measures = comparable(load(directory.path))
     units = {one.name: one.unit for one in measures}
@@ -216,10 +216,10 @@ def layer_costs_of(cells: Sequence[CellInfo], directory: RunDirectory) -> list[L
     shown = [name for name in others if table[name].nunique(dropna=False) > 1]
     found = [
         LayerCost(
-            values={name: _plain(row[name]) for name in shown},
+            values={original_name(name): _plain(row[name]) for name in shown},
             layer=row["layer"],
             reference=row["reference"],
-            metric=row["metric"],
+            metric=original_name(row["metric"]),
             unit=units[row["metric"]],
             n=row["n"],
             compared=row["unit"],

@@ -67,7 +67,7 @@ MEASURES: dict[str, Sequence[Measure]] = {
 
 
 _PRINTED = {"nuttcp", "netperf", "netpipe"}
-"""Outputs that may end with a number: one that is cut off is a number, too."""
+"""Outputs of lines: one that is cut off may end with a number, or lack some."""
 _ONCE = {"osmef2013"}
 """Files of these formats contain their time, so equal ones of a run are duplicates."""
 

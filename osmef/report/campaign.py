@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -46,6 +47,8 @@ PLANNED = (
 )
 """Of each session of the calendar: what it was to measure, when (UTC), and its outcome."""
 
+LOST = "its run is missing"
+"""How the ``why`` of a session begins that is done, and whose run directory no longer exists."""
 GAPS = ("since", "until", "why")
 """Of each period without a conductor: when (UTC), and why."""
 
@@ -200,15 +203,12 @@ def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
         table["currency"] = hourly[0].removesuffix("_per_hour").upper()
     cells = trials.drop_duplicates(["platform", "cell"])
     shared = [str(name) for name in table.columns if name in cells and name not in _PRICE]
-    found = cells[list(dict.fromkeys(["platform", "cell", *shared]))].astype("string")
+    found = cells[list(dict.fromkeys(["platform", "cell", *shared]))].map(_key)
     _check_prices(table, file)
-    merged = found.merge(table.astype(dict.fromkeys(shared, "string")), on=shared)
+    table[shared] = table[shared].map(_key)
+    merged = found.merge(table, on=shared)
     if merged.empty:
-        raise InputError(
-            "none of its platforms is in these runs",
-            where=str(file),
-            cure=f"name them as the runs do: {', '.join(map(str, found['platform'].unique()[:5]))}",
-        )
+        raise _unmatched(found, table, shared, file)
     twice = merged[merged.duplicated(["platform", "cell"])]
     if not twice.empty:
         raise InputError(
@@ -217,7 +217,30 @@ def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
             cure="add the column of the swept key in which they differ, or keep only one of them",
         )
     merged["price_per_hour"] = merged["price_per_hour"].astype("float64")
-    return merged[["platform", "cell", *_PRICE]].astype({"platform": object, "cell": object})
+    return merged[["platform", "cell", *_PRICE]]
+
+
+def _key(value: object) -> object:
+    """Return a value by which tables are joined: numbers are equal however they are written."""
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return None
+    try:
+        return f"{float(str(value)):.12g}"
+    except ValueError:
+        return str(value)
+
+
+def _unmatched(
+    found: pd.DataFrame, table: pd.DataFrame, shared: Sequence[str], file: Path
+) -> InputError:
+    """Return the error of a price list of which no row is about these runs."""
+    platforms = {*found["platform"]} & {*table["platform"]}
+    key = (
+        next((one for one in shared if one != "platform"), "platform") if platforms else "platform"
+    )
+    values = ", ".join(map(str, found[key].dropna().unique()[:5]))
+    what = f"none of its rows is about these runs, by {' and '.join(shared)}"
+    return InputError(what, where=str(file), cure=f"write {key} as the runs have it: {values}")
 
 
 def _check_prices(table: pd.DataFrame, file: Path) -> None:
@@ -228,8 +251,13 @@ def _check_prices(table: pd.DataFrame, file: Path) -> None:
         raise InputError(
             f"{one['platform']} has the price {one['price_per_hour']:g}",
             where=str(file),
-            cure="give each platform a price above 0, or none where it is not known",
+            cure=f"give each platform a price above 0, of {_MOST_PRICE:g} at most, or none where it"
+            " is not known",
         )
+    if known["currency"].isna().any():
+        one = known[known["currency"].isna()].iloc[0]
+        what = f"the price of {one['platform']} has no currency"
+        raise InputError(what, where=str(file), cure="write it, such as USD")
 
 
 def write_tables(data: CampaignData, directory: Path) -> list[Path]:

@@ -89,16 +89,21 @@ def units(trials: pd.DataFrame) -> dict[str, str | None]:
 
 def write_ndjson(trials: pd.DataFrame) -> Iterator[str]:
     """Yield a line for each metric of each trial: metric, unit, value, time, labels."""
+    from osmef.results.frame import original_name  # noqa: PLC0415 - pandas takes a while to load
+
     unit_of = units(trials)
     for one in sampled(trials):
         at = None if one.at is None else one.at.isoformat()
         for name, value in one.metrics.items():
-            reported = {"metric": name, "unit": unit_of[name], "value": value, "time": at}
+            known = {"metric": original_name(name), "unit": unit_of[name]}
+            reported = {**known, "value": value, "time": at}
             yield _json({**reported, "labels": one.labels})
 
 
 def write_csv(trials: pd.DataFrame) -> Iterator[str]:
     """Yield a header, and a row for each metric of each trial; a label is a column."""
+    from osmef.results.frame import original_name  # noqa: PLC0415 - pandas takes a while to load
+
     unit_of, every = units(trials), list(sampled(trials))
     labels = list(dict.fromkeys(name for one in every for name in one.labels))
     yield _row(["metric", "unit", "value", "time", *(f"label_{name}" for name in labels)])
@@ -106,7 +111,8 @@ def write_csv(trials: pd.DataFrame) -> Iterator[str]:
         at = "" if one.at is None else one.at.isoformat()
         known = [one.labels.get(name, "") for name in labels]
         for name, value in one.metrics.items():
-            yield _row([name, unit_of[name] or "", repr(value), at, *known])
+            metric = original_name(name)
+            yield _row([metric, unit_of[name] or "", repr(value), at, *known])
 
 
 def write_opensearch(trials: pd.DataFrame) -> Iterator[str]:

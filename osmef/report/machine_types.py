@@ -150,7 +150,8 @@ def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
 
 def with_cloud_names(data: Data, trials: pd.DataFrame) -> pd.DataFrame:
     """Return trials with the names of their clouds (``cloud_of``) as the column ``provider``."""
-    return trials.assign(provider=_cloud_names(data, trials, cloud_of))
+    names = _cloud_names(data, trials, cloud_of)
+    return trials.assign(provider=names.where(names != UNKNOWN, None))
 
 
 def _cloud_names(

@@ -326,6 +326,13 @@ def _measured(name: str) -> str:
     return f"measured.{name}" if name in _FIXED_NAMES else name
 
 
+def original_name(column: str) -> str:
+    """Return the name of a column's swept key or metric in the scenario and the summary."""
+    if column == "workload.window":
+        return "window"
+    return column.removeprefix("measured.").removeprefix("swept.")
+
+
 def _swept(values: list[Any]) -> Any:
     """Return swept values as a column: integers stay so where some cells have none."""
     mixed = set(map(type, values)) == {int, type(None)}

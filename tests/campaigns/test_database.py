@@ -117,18 +117,28 @@ def test_a_database_that_is_deleted_in_use_is_an_error(tmp_path: Path, replaced:
             assert store.campaigns() == []
 
 
+def test_a_database_with_a_relative_path_may_be_used_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with closing(Store("sqlite:///state.sqlite")) as store:
+        (tmp_path / "below").mkdir()
+        monkeypatch.chdir(tmp_path / "below")
+        assert store.campaigns() == []
+
+
 def test_another_programs_database_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "browser.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("CREATE TABLE bookmarks (url TEXT);")
     path.chmod(0o644)
+    before = path.read_bytes()
     for create in (False, True):
         with pytest.raises(InputError, match=r"another program's database: .* bookmarks"):
             Store(f"sqlite:///{path}", create=create)
     assert path.stat().st_mode & 0o777 == 0o644
-    with closing(sqlite3.connect(path)) as connection:
-        names = connection.execute("SELECT name FROM sqlite_master").fetchall()
-    assert names == [("bookmarks",)]
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
 def test_the_runs_of_a_campaign_stay_in_one_directory(tmp_path: Path) -> None:

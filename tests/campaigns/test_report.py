@@ -19,6 +19,7 @@ from osmef.campaigns.schedule.plan import plan_campaign
 from osmef.campaigns.state.rows import CampaignPhase
 from osmef.campaigns.state.store import Store
 from osmef.importers import import_files
+from osmef.report.html.campaign import missing_results_table
 from tests.campaigns.emulated import conduct
 from tests.importers.samples import DATA
 from tests.invoked import invoke
@@ -134,6 +135,13 @@ def test_a_done_session_whose_run_no_longer_exists_is_one_without_a_result(
     assert "106 sessions, 2 platforms" in told
     page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert f"its run is missing: {directory}" in table(page, "Sessions without a result")
+
+
+def test_a_done_session_with_a_reason_is_no_gap() -> None:
+    """As one that reached its own deadline after a trial."""
+    row = {"session": "one", "platform": "a", "state": "done", "why": "its deadline has passed"}
+    assert missing_results_table(pd.DataFrame([row])) is None
+    assert missing_results_table(pd.DataFrame([{**row, "why": None}])) is None
 
 
 def test_a_report_of_runs_alone_notes_the_missing_calendar(place: Path, tmp_path: Path) -> None:

@@ -128,6 +128,15 @@ def test_the_statistics_command_checks_the_quality_of_trials(osmef: Osmef) -> No
     assert (lonely.code, "no two cells" in lonely.err) == (2, True)
 
 
+def test_an_unknown_provider_is_null(osmef: Osmef, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(SAMPLE, tmp_path / Path(SAMPLE).name))
+    summary = json.loads((run / "summary.json").read_text())
+    summary["run"]["provider"] = None
+    (run / "summary.json").write_text(json.dumps(summary))
+    options = osmef("recommend", str(run), "--btc", "1Mbit/s", "--json").json()["options"]
+    assert {one["provider"] for one in options} == {None}
+
+
 def test_the_json_of_statistics_has_the_doubts_of_the_table(osmef: Osmef, tmp_path: Path) -> None:
     run = Path(shutil.copytree(SAMPLE, tmp_path / Path(SAMPLE).name))
     first = json.loads((run / "trials.jsonl").read_text().splitlines()[0])

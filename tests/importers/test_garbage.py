@@ -165,8 +165,9 @@ def test_no_number_of_a_truncated_output_is_taken_for_a_result(
     """What is cut is refused, failed, reported as odd, or only lacks numbers."""
     content, kind = SMALL[name], kind_of(DATA / name)
     cut = content[: data.draw(st.integers(1, len(content) - 1))]
-    # A sweep of NetPIPE may end after any line.
-    assume(kind != "netpipe" or not cut.endswith("\n"))
+    # A sweep of NetPIPE may end after any line, and so may the keys that -k of netperf selects.
+    may_end = kind == "netpipe" or "omni" in name
+    assume(not (may_end and cut.endswith("\n")))
     known = [record.metrics for record in _parsed(kind, Text(name, content)).records]
     parsed = _parsed(kind, Text(name, cut))
     if parsed.oddities:

@@ -253,6 +253,11 @@ def test_the_rate_of_ab_is_the_one_that_it_prints(name: str, printed: str | None
     assert record.metrics["requests_per_s"] == pytest.approx(rate)
 
 
+def test_an_output_of_an_old_ab_is_read(tmp_path: Path) -> None:
+    """Apache 1.3's called the slowest request the last one."""
+    assert _ab(tmp_path, ("(longest request)", "(last request)"))["requests"] == 200
+
+
 def test_an_answer_of_ab_that_failed_twice_counts_once(tmp_path: Path) -> None:
     both = ("Failed requests:        0", "Failed requests:        120\nNon-2xx responses:      120")
     metrics = _ab(tmp_path, both)

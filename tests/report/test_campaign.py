@@ -179,7 +179,13 @@ def test_prices_of_a_file(tmp_path: Path) -> None:
         ("platform,usd_per_hour\nsmall,0\n", "small has the price 0"),
         ("platform,usd_per_hour\nsmall,-1\n", "small has the price -1"),
         ("platform,usd_per_hour\nsmall,1e-320\n", "small has the price"),
-        ("platform,usd_per_hour\nnope,0.1\n", "none of its platforms is in these runs"),
+        ("platform,usd_per_hour\nsmall,2e9\n", "small has the price 2e"),
+        ("platform,price_per_hour,currency\nsmall,1,\n", "the price of small has no currency"),
+        (
+            "platform,usd_per_hour\nnope,0.1\n",
+            "none of its rows is about these runs, by platform\n",
+        ),
+        ("platform,usd_per_hour,cell\nsmall,0.1,no\n", "about these runs, by platform and cell"),
     ],
 )
 def test_an_invalid_table_of_prices_is_reported(tmp_path: Path, text: str, message: str) -> None:

@@ -11,7 +11,13 @@ import pytest
 
 import osmef
 from osmef.errors import InputError
-from osmef.results.frame import describe_columns, described_like, measures_of, swept_of
+from osmef.results.frame import (
+    describe_columns,
+    described_like,
+    measures_of,
+    original_name,
+    swept_of,
+)
 from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Cost
@@ -138,6 +144,7 @@ def test_a_swept_value_leaves_the_fixed_column_of_its_name_as_it_is(
     run.append_trial(make_trial(2, values={name: value}, connections=3, **session))
     frame = osmef.load(run.path)
     (swept,) = swept_of(frame)
+    assert original_name(swept) == name
     assert frame[swept].tolist()[1] == value
     if (name, type(value)) not in {("connections", int), ("placement", str), ("tenancy", str)}:
         alike = frame[name].tolist() if name != "trial" else [1, int(frame["trial"][1]) - 1]
@@ -155,6 +162,7 @@ def test_a_metric_leaves_the_fixed_column_of_its_name_as_it_is(
     frame = osmef.load(run.path)
     assert frame[f"measured.{name}"].tolist()[1] == 0.5
     assert f"measured.{name}" in measures_of(frame)
+    assert original_name(f"measured.{name}") == name
     assert frame[name].iloc[:1].equals(usual[name])
 
 

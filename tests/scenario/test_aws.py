@@ -27,7 +27,12 @@ def refused(provider: str, rest: str = "") -> str:
         ("spot: true\nplacement_by: dedicated-host", "", "no spare capacity", "remove spot"),
         ("dedicated: true\nplacement_by: dedicated-host", "", "yours alone", "remove dedicated"),
         ("controller_cidr: anywhere", "", "no block of IPv4 addresses", "198.51.100.7/32"),
-        ("zone: ra\ntenants: {red: a, blue: b}", "", "another physical zone in each account", "its id"),
+        (
+            "zone: ra\ntenants: {red: a, blue: b}",
+            "",
+            "another physical zone in each account",
+            "its id",
+        ),
         ("", "placement: same-host", "only on a dedicated host", "placement_by: dedicated-host"),
         ("placement_by: cluster", "placement: different-host", "near each other", "partition"),
         (

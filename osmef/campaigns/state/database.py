@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import errno
 import os
+import sqlite3
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import (
     Column,
@@ -254,8 +256,9 @@ class Database:
             if self._engine.dialect.name == "postgresql":  # two programs may begin at once
                 connection.execute(text("SELECT pg_advisory_xact_lock(6748)"))
             version = _version(connection)
-            if version is None:
-                _check_empty(connection)
+            if version is None and self._engine.dialect.name == "sqlite":
+                where = str(self._engine.url.database)
+                _refuse_others(inspect(connection).get_table_names(), where)
             if version is not None and version > VERSION:
                 raise InputError(
                     f"a newer OSMeF has made this database: of version {version}, and this one"
@@ -278,8 +281,9 @@ class _File:
     @classmethod
     def of(cls, path: Path) -> _File:
         """Look at a file. Raises OSError."""
-        about = path.stat()
-        return cls(path, about.st_dev, about.st_ino)
+        found = path.absolute()  # not resolved: a link may be replaced, too
+        about = found.stat()
+        return cls(found, about.st_dev, about.st_ino)
 
     def is_there(self) -> bool:
         """Return whether the path still leads to this file."""
@@ -289,16 +293,21 @@ class _File:
             return False
 
 
-def _check_empty(connection: Connection) -> None:
-    """Raise InputError for another program's file: nothing is added to it."""
-    if connection.dialect.name != "sqlite":
-        return  # a server's database may be shared
-    if others := {*inspect(connection).get_table_names()} - {*METADATA.tables}:
-        raise InputError(
-            f"this is another program's database: it has the table {min(others)}",
-            where=str(connection.engine.url.database),
-            cure=_OTHER,
-        )
+def _check_ours(path: Path) -> None:
+    """Raise InputError for another program's database, which is read only. Raises OSError.
+
+    SQLite's own errors are reported by the first transaction.
+    """
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as connection:
+        named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        _refuse_others([name for (name,) in named if not name.startswith("sqlite_")], str(path))
+
+
+def _refuse_others(names: Iterable[str], where: str) -> None:
+    if others := {*names} - {*METADATA.tables}:
+        what = f"this is another program's database: it has the table {min(others)}"
+        raise InputError(what, where=where, cure=_OTHER)
 
 
 def _cure(message: str) -> str:
@@ -347,6 +356,7 @@ def _prepare_sqlite(engine: Engine, *, create: bool) -> Path | None:
             if not create:
                 _check_exists(path)
             _make_private(path)
+            _check_ours(path)
 
     @event.listens_for(engine, "connect")
     def _connect(connection: Any, _record: object) -> None:  # sqlite3.Connection

@@ -140,7 +140,7 @@ class Container(Layer[ContainerSettings]):
             return
         if engine == CRUN:
             raise EndpointError(
-                f"there is neither podman nor docker, and crun has no network"
+                f"neither podman nor docker works there, and crun has no network"
                 f" {self.settings.network}",
                 where=host.name,
                 cure=f"use one of {', '.join(_OWN)}, or {_CURE.partition(';')[0]}",

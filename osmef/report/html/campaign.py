@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.report.campaign import CampaignData, calendar, course, of_section, sections
+from osmef.report.campaign import LOST, CampaignData, calendar, course, of_section, sections
 from osmef.report.campaign import windows as draw_windows
 from osmef.report.html.figures import Drawn, inline_svg
 from osmef.report.html.layout import (
@@ -94,7 +94,7 @@ def _cost(of: pd.DataFrame) -> Field:
 
 def missing_results_table(planned: pd.DataFrame) -> Table | None:
     """Return the sessions without results, with the reason; None without any."""
-    lost = (planned["state"] == "done") & planned["why"].notna()
+    lost = (planned["state"] == "done") & planned["why"].str.startswith(LOST, na=False)
     gaps = planned[planned["state"].isin(["failed", "missed"]) | lost]
     if gaps.empty:
         return None
