@@ -45,7 +45,7 @@ _NO_SUCH = {_NO_SUPPORT, *_MISSING}
 
 _GROUP = "add your user to the group libvirt, or use an account that is in it"
 _DAEMON = "is libvirtd running there? try: virsh -c URI list"
-_SPACE = "free space on the host, or ask for less: flavor, count, parallel"
+_SPACE = "free memory or disk space on the host, or ask for less: flavor, count, parallel"
 _STORAGE = "name another directory under provider.storage, one that libvirt and QEMU may use"
 _HELPER = (
     "let it: `allow BRIDGE` in /etc/qemu/bridge.conf of that host, chmod u+s on qemu-bridge-helper,"
