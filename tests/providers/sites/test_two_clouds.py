@@ -61,7 +61,7 @@ def test_when_one_cloud_has_no_capacity_the_other_is_released(lab: Lab) -> None:
     ended = lab("run", lab.write())
     assert ended.code == 3
     assert "as the test wants it" in ended.err
-    assert "ec2: no room in" in ended.err
+    assert "ec2: no capacity in" in ended.err
     assert lab.left() == []
 
 
