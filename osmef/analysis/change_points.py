@@ -203,7 +203,7 @@ def binary_segmentation_all(
 
 
 class Cuts(NamedTuple):
-    """All pairs of neighbouring stretches that are compared: begin to middle, middle to end."""
+    """Candidate cuts: pairs of neighbouring stretches, begin to middle and middle to end."""
 
     begin: Indices
     middle: Indices

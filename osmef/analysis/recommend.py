@@ -36,7 +36,7 @@ RTT = "rtt_p50_us"
 
 
 class Fit(StrEnum):
-    """How well an option meets the needs, the best first."""
+    """Rating of an option by how well it meets the needs, the best first."""
 
     YES = "yes"
     LIKELY = "likely"
@@ -49,7 +49,7 @@ _ORDER = {fit: rank for rank, fit in enumerate(Fit)}
 
 @dataclass(frozen=True)
 class Needs:
-    """What is needed; None where it does not matter.
+    """Requirements of a recommendation; None where it does not matter.
 
     ``btc_bps``: aggregate BTC of at least this, with ``connections`` parallel connections;
     ``rtt_us``: a median round trip of at most this; ``price_per_hour``: all machines of the option

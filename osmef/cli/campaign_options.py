@@ -52,7 +52,7 @@ NotifyCallback = Callable[[str, str], None]
 
 
 class ExecutorKind(StrEnum):
-    """Where sessions run."""
+    """Executor that runs sessions."""
 
     THREADS = "threads"
     DASK = "dask"

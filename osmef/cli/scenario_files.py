@@ -126,7 +126,7 @@ osmef schema summary                         for readers of summary.json"""
 
 
 class Document(StrEnum):
-    """What has a schema."""
+    """Document that has a schema."""
 
     SCENARIO = "scenario"
     SUMMARY = "summary"

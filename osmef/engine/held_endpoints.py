@@ -54,9 +54,10 @@ class User:
 
 @dataclass
 class HeldEndpoints:
-    """All endpoints of a plan, until ``close``. ``since`` is when their creation began, in UTC.
+    """Endpoints of a plan that are kept until ``close``.
 
-    One run at a time uses them. For ``reach_s`` seconds they are asked whether they still answer.
+    ``since`` is when their creation began, in UTC. One run at a time uses them. For ``reach_s``
+    seconds they are asked whether they still answer.
     """
 
     plan: Plan

@@ -308,7 +308,7 @@ class Controller:
 
     @property
     def may_live(self) -> bool:
-        """Whether it is alive, or may be alive out of sight."""
+        """Whether it is alive, or may be alive where that can't be seen."""
         over = self.deadline is not None and self.deadline <= time.time()
         return self.state is State.LIVE or (self.state is State.UNSEEN and not over)
 

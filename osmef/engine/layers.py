@@ -162,7 +162,7 @@ class _NullLedger:
 
 
 class Layers:
-    """All stacks of a run. ``context`` is the run's own, with its journal."""
+    """Layers of a run, in all stacks. ``context`` is the run's own, with its journal."""
 
     def __init__(
         self,

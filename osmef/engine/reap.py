@@ -52,7 +52,7 @@ class FailedDestruction:
 
 @dataclass(frozen=True)
 class Search:
-    """Where to search by mark, beside the journals under ``out``.
+    """Search by mark, beside the journals under ``out``.
 
     Without a provider it is every place that needs no access, such as this machine. With one,
     it is also every place that a journal names, and ``access`` if it is given, else wherever the

@@ -52,7 +52,7 @@ class ImageFile(Model):
 
 
 class BootConfig(Model):
-    """How to boot an image."""
+    """Boot configuration of an image."""
 
     kind: Literal["direct-kernel"] = Field(
         description="the hypervisor loads kernel and initrd itself; there is no boot loader"

@@ -147,7 +147,7 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a provider needs to provision a run: requests, keys, deadline and ledger.
+    """Context of a run, which its provisioning needs: requests, keys, deadline and ledger.
 
     ``made`` and ``deadline`` are UNIX times for the mark of each resource: when the run began to
     make things, and when they are no longer needed. ``progress`` is called with a line for the

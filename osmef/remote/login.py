@@ -119,7 +119,7 @@ class SshTimeouts:
 
 @dataclass(frozen=True)
 class Login:
-    """How to log in to an endpoint.
+    """Login to an endpoint.
 
     ``key`` is the run's own pair, or the user's own keys. ``jump`` is the login of a jump host,
     which may have one itself. ``connect`` opens the TCP connection if that is not just address and

@@ -35,7 +35,7 @@ _BANDS = (50.0, 90.0)
 
 @dataclass(frozen=True)
 class Messages:
-    """What to draw of the messages.
+    """Selection of what to draw of the messages.
 
     ``bands`` hold so many percent of the data each, from percentile to percentile around the
     median. Without a word of ``points`` and ``bands`` they are drawn of up to four series, and of

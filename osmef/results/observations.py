@@ -89,7 +89,7 @@ class EndpointUse(Model):
 
 
 class Purpose(StrEnum):
-    """Whether traffic is measured, or is background."""
+    """Purpose of traffic: measured, or background."""
 
     MEASURED = "measured"
     BACKGROUND = "background"
@@ -111,7 +111,7 @@ class SweepMode(StrEnum):
 
 
 class LoadPhase(StrEnum):
-    """Whether other traffic of the trial was on the path concurrently."""
+    """Load of the path by other traffic of the trial."""
 
     IDLE = "idle"
     LOADED = "loaded"

@@ -24,7 +24,7 @@ CPU_PER_GB = Measure(
 
 
 class LayerCost(Model):
-    """How many times as large a number is with a layer as without."""
+    """Overhead of a layer: how many times as large a number is with it as without."""
 
     values: dict[str, Scalar] = Field(
         description="all else that was swept, and the place, where they differ: both are the same"
@@ -110,7 +110,7 @@ class HourlyPrice(Cost):
 
 
 class RunInfo(Model):
-    """What ran, when, and with which versions and seed."""
+    """Metadata of a run: what ran, when, and with which versions and seed."""
 
     id: str = Field(description="name of the run directory, SCENARIO-TIME-ID")
     scenario: str = Field(description="the scenario's name")
@@ -239,7 +239,7 @@ class EndpointInfo(Model):
 
 
 class Expectation(Model):
-    """What the scenario expected of a median of a cell, and whether it is so."""
+    """Expectation of the scenario for a median of a cell, and its verdict."""
 
     metric: str = Field(description="name of the metric")
     expected: str = Field(description="the bound as the scenario has it")
@@ -353,7 +353,7 @@ class Summary(Model):
 
 
 class Declared(Model):
-    """What the metrics of a run are: ``measures.json``, for as long as there is no summary."""
+    """Declaration of a run's metrics: ``measures.json``, for as long as there is no summary."""
 
     schema_version: int = Field(default=SCHEMA_VERSION, description="as in the summary")
     measures: list[Measure] = Field(description="as in the summary")

@@ -53,7 +53,7 @@ class Bottleneck(StrEnum):
 
 
 class FlowLimit(Model):
-    """What limited one connection. The keys of the evidence carry their units."""
+    """Bottleneck of one connection, and the evidence, whose keys carry their units."""
 
     flow: int = Field(description="number of the connection, from 0")
     limited_by: Bottleneck = Field(description="the verdict")
@@ -66,7 +66,7 @@ SCHEMA_VERSION = 3
 
 
 class Status(StrEnum):
-    """How a trial ended."""
+    """Status of a trial."""
 
     OK = "ok"
     FAILED = "failed"
@@ -96,7 +96,7 @@ class Failure(Model):
 
 
 class Source(Model):
-    """Where an imported trial is from: the file is kept in the run directory as it was."""
+    """Source of an imported trial: the file is kept in the run directory as it was."""
 
     kind: str = Field(description="kind of the file, as `osmef import` calls it")
     file: str = Field(description="its path in the run directory")
@@ -170,7 +170,7 @@ class TcpState(Model):
 
 
 class FlowMeasured(Model):
-    """What one end of a connection counted after the warm-up; TCP counters at the sender only."""
+    """Counters of one end of a connection after the warm-up; TCP counters at the sender only."""
 
     bytes: int = Field(description="payload bytes sent or received")
     cpu_user_s: float | None = Field(
@@ -213,7 +213,7 @@ class ThreadUse(ThreadMeasured):
 
 
 class FlowEnd(Model):
-    """One end of one connection. Times count from the start of the transfer at that end."""
+    """End of a connection. Times count from the start of the transfer at that end."""
 
     flow: int = Field(description="number of the connection, from 0")
     bytes: int = Field(description="payload bytes sent or received")
@@ -251,7 +251,7 @@ class FlowEnd(Model):
 
 
 class EndMeasured(Model):
-    """What was used at one end after the warm-up."""
+    """Usage at one end after the warm-up."""
 
     start_s: float = Field(description="end of the warm-up, in seconds from the start at this end")
     length_s: float = Field(description="seconds from there to the end at this end")
@@ -260,7 +260,7 @@ class EndMeasured(Model):
 
 
 class TransferEnd(Model):
-    """One end of a bulk transfer."""
+    """End of a bulk transfer."""
 
     endpoint: str = Field(description="name of the endpoint")
     start_realtime_ns: int = Field(

@@ -50,7 +50,7 @@ class Placement(StrEnum):
 
 
 class Tenancy(StrEnum):
-    """Whether sender and receiver belong to one tenant (project, account, VPC)."""
+    """Tenancy: whether sender and receiver belong to one tenant (project, account, VPC)."""
 
     SAME_TENANT = "same-tenant"
     DIFFERENT_TENANT = "different-tenant"

@@ -48,7 +48,7 @@ USUAL_KINDS = {"provider": "local", "sites": "local", "workload": "btc", "backgr
 
 
 class EndpointSettings(Model):
-    """One end of a measurement."""
+    """Settings of one end of a measurement."""
 
     kind: EndpointKind = Field(default=EndpointKind.VM, description="a VM or a physical host")
     flavor: Flavor | None = Field(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PairsAt(StrEnum):
-    """Whether the pairs of a cell are measured concurrently or in turn."""
+    """Concurrency of the pairs of a cell: measured at once, or in turn."""
 
     ONCE = "once"
     IN_TURN = "in turn"

@@ -186,7 +186,7 @@ class TimeSlot:
 
 @dataclass(frozen=True)
 class Platform:
-    """What a session measures: scenario, provider and class. None: the scenario's own."""
+    """Platform of a session: scenario, provider and class. None: the scenario's own."""
 
     scenario: str
     provider: str | None = None

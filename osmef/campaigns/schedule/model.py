@@ -283,7 +283,7 @@ class PlatformOrder(StrEnum):
 
 
 class Missed(StrEnum):
-    """What to do with a session whose start was missed."""
+    """Policy for a session whose start was missed."""
 
     RUN = "run"
     SKIP = "skip"

@@ -93,7 +93,7 @@ class Schedules:
 
 @dataclass(frozen=True)
 class ResourceType(resource_types.ResourceType[Subscription]):
-    """How the SDK makes, shows and deletes resources of a type; ``type`` is Azure's, lower-case.
+    """Resource type, by how the SDK makes, shows and deletes one; ``type`` is Azure's, lower-case.
 
     The mark is on the resource group: what is in a group without our mark is not ours.
     """

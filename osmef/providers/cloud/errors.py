@@ -108,7 +108,7 @@ def _headers_of_response(error: Exception) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class ErrorTable:
-    """How to read a cloud's errors, and their meanings: the first matching row.
+    """Table of a cloud's errors and their meanings: the first matching row counts.
 
     Where none matches, the status of the answer decides. ``tool`` is the cloud's own command.
     ``library`` are the exceptions of the SDK. ``code_of``, ``status_of``, ``details_of`` and

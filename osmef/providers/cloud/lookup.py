@@ -118,7 +118,7 @@ class Zones(dict[str, str]):
 
 @dataclass(frozen=True)
 class Offers(Generic[F, I]):
-    """What an account offers of what requests ask for.
+    """Offers of an account for what requests ask for.
 
     Flavors by what is asked for, where ``default`` is that of a request that names none; images by
     CPU architecture; and the zones of the region.
@@ -197,7 +197,7 @@ def compare_quotas(
 
 @dataclass(frozen=True)
 class HostRules:
-    """What a cloud promises of hosts, by the settings of a run.
+    """Promises of a cloud about hosts, by the settings of a run.
 
     ``own`` is what VMs share a host on for sure, such as "a dedicated host", which belongs to one
     ``owner``. ``given`` says whether the settings ask for it; ``ask`` is how they do, and ``near``

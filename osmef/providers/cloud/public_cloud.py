@@ -142,7 +142,7 @@ class PublicCloud(Provider, Generic[A, M]):
 
 
 class PlacementRules(Protocol):
-    """What a cloud can't do, or not guarantee, for a cell of two ends by its settings."""
+    """Limits of a cloud's placement for a cell of two ends, by its settings."""
 
     def problems_of(self, settings: Any, cell: Cell) -> Iterator[Problem]:
         """Yield what it can't do."""

@@ -398,7 +398,7 @@ def _guest(
 
 @dataclass(frozen=True)
 class PlacedEndpoint:
-    """Where a requested endpoint is placed, with its addresses and CPUs.
+    """Placement of a requested endpoint, with its addresses and CPUs.
 
     ``physical`` is the address on the physical network, None for a VM.
     """

@@ -20,7 +20,7 @@ from osmef.scenario.fields import Text
 
 
 class AwsPlacedBy(StrEnum):
-    """How the placement of instances is controlled."""
+    """Means by which the placement of instances is controlled."""
 
     PARTITION = "partition"
     SPREAD = "spread"

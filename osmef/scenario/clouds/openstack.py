@@ -14,7 +14,7 @@ from osmef.scenario.fields import Duration, Name, Size, Text
 
 
 class PlacedBy(StrEnum):
-    """How the placement of servers is controlled."""
+    """Means by which the placement of servers is controlled."""
 
     SERVER_GROUP = "server-group"
     HOST = "host"
@@ -22,7 +22,7 @@ class PlacedBy(StrEnum):
 
 
 class Reach(StrEnum):
-    """How the controller connects to a server's sshd."""
+    """Path on which the controller connects to a server's sshd."""
 
     AUTO = "auto"
     FLOATING = "floating"
@@ -31,7 +31,7 @@ class Reach(StrEnum):
 
 
 class BootSource(Model):
-    """What servers boot from; each gets a disk or a volume of its own."""
+    """Boot source of servers; each gets a disk or a volume of its own."""
 
     image: Text | None = Field(default=None, description="image, by name or id")
     snapshot: Text | None = Field(default=None, description="snapshot of a volume, by name or id")
