@@ -17,6 +17,7 @@ from osmef.scenario.clouds.libvirt import LibvirtSettings
 from osmef.scenario.fields import EndpointKind
 from tests.cli.conftest import Osmef
 from tests.libvirt.lab import Hypervisor, Lab
+from tests.waiting import until
 
 ON_LIBVIRT = """
 name: bonds
@@ -96,6 +97,17 @@ def test_the_kernel_s_own_balancing_between_guests(
     assert [json.loads(line)["status"] for line in lines] == ["ok", "ok"]
 
 
+def pairs_of_ports(alpha: Hypervisor) -> list[list[str]]:
+    """Return the ports of each bridge between two further network cards."""
+    pairs = []
+    for bridge in json.loads(alpha.run("ip", "-j", "link", "show", "type", "bridge")):
+        addresses = json.loads(alpha.run("ip", "-j", "-4", "address", "show", bridge["ifname"]))
+        ports = json.loads(alpha.run("ip", "-j", "link", "show", "master", bridge["ifname"]))
+        if not any(addresses) and len(ports) == 2:
+            pairs.append([port["ifname"] for port in ports])
+    return pairs
+
+
 def test_lacp_works_between_guests_whose_nics_report_no_duplex(
     lab: Lab, guest_image: GuestImage, osmef: Osmef
 ) -> None:
@@ -107,13 +119,9 @@ def test_lacp_works_between_guests_whose_nics_report_no_duplex(
     layer = "layer: {kind: bond, mode: 802.3ad, hash: layer3+4}\n"
     path = osmef.write(f"{top}{layer}repeat{rest.partition('repeat')[2]}")
     process = osmef.start("run", path, prefix=alpha.network)
-    osmef.until(process, "putting the agent")
-    for bridge in json.loads(alpha.run("ip", "-j", "link", "show", "type", "bridge")):
-        addresses = json.loads(alpha.run("ip", "-j", "-4", "address", "show", bridge["ifname"]))
-        ports = json.loads(alpha.run("ip", "-j", "link", "show", "master", bridge["ifname"]))
-        if any(addresses) or len(ports) != 2:
-            continue
-        first, second = (port["ifname"] for port in ports)
+    osmef.until(process, "starting 2 guests")
+    until(lambda: len(pairs_of_ports(alpha)) == 2)  # long before they have booted
+    for first, second in pairs_of_ports(alpha):
         for port, other in ((first, second), (second, first)):
             hook = f"{{ type filter hook ingress device {port} priority 0; }}"
             alpha.run("nft", "add", "table", "netdev", "cables")
