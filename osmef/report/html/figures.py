@@ -15,6 +15,7 @@ import io
 import json
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -136,6 +137,8 @@ _SYMBOLS = {
     "P": "cross", "X": "x", "|": "line-ns-open", ".": "circle",
 }  # fmt: skip
 _GAP, _ROW_GAP = 0.09, 0.28  # between panels: of the whole width, of the height of a row
+_LINE_GAP = 0.055  # more between rows for each further line of the titles
+_TITLE_CHARS = 46  # in a line across the whole figure
 
 Json = dict[str, Any]  # what JSON can hold
 
@@ -391,12 +394,15 @@ def _layout(figure: Figure, panels: Sequence[Axes]) -> Json:
     """Return axes and titles, with the panels placed as in the figure."""
     grid = [_grid_position(axes) for axes in panels]
     rows, columns = (1 + max(one[at] for one in grid) for at in (0, 1))
-    layout: Json = {"annotations": [], "meta": {"rows": rows}}
+    names = [_title_lines(axes, columns) for axes in panels]
+    lines = max(1, *map(len, names))
+    row_gap = _ROW_GAP + _LINE_GAP * (lines - 1)
+    layout: Json = {"annotations": [], "meta": {"rows": rows, "title_lines": lines}}
     layout["shapes"] = [one for at, axes in enumerate(panels, 1) for one in _across(axes, at)]
     shared = figure.get_supylabel()
     for number, (axes, (row, column)) in enumerate(zip(panels, grid, strict=True), start=1):
         left, right = _span(column, columns, _GAP)
-        bottom, top = (1 - end for end in reversed(_span(row, rows, _ROW_GAP / rows)))
+        bottom, top = (1 - end for end in reversed(_span(row, rows, row_gap / rows)))
         own = "" if number == 1 else str(number)
         layout[f"xaxis{own}"] = {
             **_axis(axes.xaxis), "domain": [left, right], "anchor": f"y{number}",
@@ -405,12 +411,18 @@ def _layout(figure: Figure, panels: Sequence[Axes]) -> Json:
             **_axis(axes.yaxis, shared if column == 0 else ""), "domain": [bottom, top],
             "anchor": f"x{number}",
         }  # fmt: skip
-        if title := axes.get_title("left"):
+        if title := "<br>".join(names[number - 1]):
             layout["annotations"].append(
-                {"text": _plain(title), "x": left, "y": top, "xref": "paper",
+                {"text": title, "align": "left", "x": left, "y": top, "xref": "paper",
                  "yref": "paper", "xanchor": "left", "yanchor": "bottom", "showarrow": False}
             )  # fmt: skip
     return layout
+
+
+def _title_lines(axes: Axes, columns: int) -> list[str]:
+    """Return the title of a panel, escaped, in lines that fit it on a phone, too."""
+    title = " ".join(axes.get_title("left").split())
+    return [_plain(line) for line in textwrap.wrap(title, _TITLE_CHARS // columns)]
 
 
 def _grid_position(axes: Axes) -> tuple[int, int]:

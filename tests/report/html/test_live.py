@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from typing import Any
 
 import pytest
@@ -96,6 +97,26 @@ def test_axes_are_as_in_the_picture(log: bool) -> None:
     assert layout["yaxis"]["type"] == ("log" if log else "linear")
     assert layout["xaxis2"]["title"]["text"] == "connections"
     assert layout["annotations"][0]["text"] == "panel &lt;b&gt;"
+
+
+def test_titles_of_panels_side_by_side_are_broken_and_have_room() -> None:
+    titles = [f"same host, different tenants, connections {n} & <b>" for n in range(4)]
+
+    def gap_of(titles: list[str]) -> tuple[list[str], float]:
+        figure = Figure()
+        for axes, title in zip(figure.subplots(2, 2).flat, titles, strict=True):
+            axes.plot([0, 1], [1, 2], color="#0072B2")
+            axes.set_title(title, loc="left")
+        layout = told(figure)["layout"]
+        gap = layout["yaxis"]["domain"][0] - layout["yaxis3"]["domain"][1]
+        return [one["text"] for one in layout["annotations"]], gap
+
+    short, usual = gap_of(["1", "2", "3", "4"])
+    assert short == ["1", "2", "3", "4"]
+    texts, gap = gap_of(titles)
+    assert [unescape(text.replace("<br>", " ")) for text in texts] == titles
+    assert all(len(unescape(line)) <= 23 for text in texts for line in text.split("<br>"))
+    assert gap > usual
 
 
 def test_shaded_areas_and_reference_lines_are_converted() -> None:

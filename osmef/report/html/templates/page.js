@@ -112,6 +112,7 @@ function drawn(told, place) {
   const named = data.filter((trace) => trace.showlegend).map((trace) => trace.name);
   const high = panels(told, narrow) + 80;
   const more = legendHeight(named, place.clientWidth);
+  const titles = LINE * (told.layout.meta.title_lines - 1);
   for (const trace of dark.matches ? data : []) {
     for (const part of [trace.line, trace.marker, trace.error_y]) {
       if (part) part.color = seen(part.color);
@@ -122,9 +123,9 @@ function drawn(told, place) {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: ink, family: "system-ui, sans-serif", size: narrow ? 11 : 12 },
-    margin: { l: narrow ? 50 : 65, r: 12, t: 26, b: 45 },
-    height: high + more,
-    legend: { orientation: "h", maxheight: 2 * LINE + more, y: 1 + 38 / (high - 71), yanchor: "bottom", x: 0, font: { size: narrow ? 10 : 12 } },
+    margin: { l: narrow ? 50 : 65, r: 12, t: 26 + titles, b: 45 },
+    height: high + titles + more,
+    legend: { orientation: "h", maxheight: 2 * LINE + more, y: 1 + (38 + titles) / (high - 71), yanchor: "bottom", x: 0, font: { size: narrow ? 10 : 12 } },
     hovermode: "closest",
     modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink },
     dragmode: narrow ? false : "zoom",
