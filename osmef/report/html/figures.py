@@ -115,9 +115,10 @@ def _slim(root: ElementTree.Element, prefix: str) -> None:
         if own is not None:
             element.set("id", own)
         for key, value in list(element.attrib.items()):
-            if key == _HREF and value.startswith("#"):
+            if key == _HREF:  # as XML writes it, a browser finds no link in it
                 del element.attrib[key]
-                element.set("href", f"#{names[value[1:]]}")
+                is_id = value.startswith("#")
+                element.set("href", f"#{names[value[1:]]}" if is_id else value)
             elif "url(#" in value:
                 element.set(key, _URL.sub(lambda found: f"url(#{names[found[1]]})", value))
             elif key in _PLACES:
@@ -384,10 +385,16 @@ def _name_once(traces: Sequence[Json]) -> None:
         if name:
             trace |= {"name": name, "legendgroup": name}
             known = seen.setdefault(name, trace)
-            if _is_translucent(known.get("opacity")) and not _is_translucent(trace.get("opacity")):
+            if _is_faint(known) and not _is_faint(trace):
                 seen[name] = trace
     for trace in seen.values():
         trace["showlegend"] = True
+
+
+def _is_faint(trace: Json) -> bool:
+    """Return whether a trace is a translucent line, or one of translucent points alone."""
+    points = trace["mode"] == "markers" and _is_translucent(trace["marker"].get("opacity"))
+    return points or _is_translucent(trace.get("opacity"))
 
 
 def _layout(figure: Figure, panels: Sequence[Axes]) -> Json:
@@ -446,13 +453,19 @@ def _axis(axis: Axis, label: str = "") -> Json:
         "type": "log" if is_log else "linear",
         "range": [math.log10(end) if is_log else end for end in (low, high)],
     }
-    if is_log or isinstance(axis.get_major_locator(), FixedLocator):
+    if is_log or _has_words(axis):
         texts = _ticks(axis)
         found |= {
             "tickvals": list(texts),
             "ticktext": [escape(t, quote=False).replace("\n", "<br>") for t in texts.values()],
         }
     return found
+
+
+def _has_words(axis: Axis) -> bool:
+    """Return whether ticks are categories, or numbers with units of their own, such as 100 kB."""
+    locator, formatter = axis.get_major_locator(), axis.get_major_formatter()
+    return isinstance(locator, FixedLocator) or isinstance(formatter, FuncFormatter)
 
 
 def _ticks(axis: Axis) -> dict[float, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -172,8 +172,7 @@ def _distances(summary: Summary) -> Iterator[str]:
     for measure, cells in _leading(summary):
         if measure.better is Better.NEITHER:
             continue
-        ratios: dict[tuple[int, int], list[float]] = defaultdict(list)
-        alike: dict[tuple[int, int], int] = defaultdict(int)
+        costs: dict[tuple[int, int], _Costs] = defaultdict(_Costs)
         groups: dict[tuple[object, ...], list[CellInfo]] = defaultdict(list)
         for cell in cells:
             if cell.distance is not None:
@@ -183,25 +182,48 @@ def _distances(summary: Summary) -> Iterator[str]:
             for far in of:
                 if (near.distance or 0) < (far.distance or 0):
                     pair = near.distance or 0, far.distance or 0
-                    a, b = near.metrics[measure.name], far.metrics[measure.name]
-                    if _apart(a, b) and a.median and b.median:
-                        ratios[pair].append(b.median / a.median)
-                    else:
-                        alike[pair] += 1
-        for near_at, far_at in dict.fromkeys([*ratios, *alike]):
-            yield _cost(measure, (near_at, far_at), ratios[near_at, far_at], alike[near_at, far_at])
+                    costs[pair].add(near.metrics[measure.name], far.metrics[measure.name])
+        for (near_at, far_at), cost in costs.items():
+            yield f"At distance {far_at} {measure.words} {cost.words(near_at)}."
 
 
-def _cost(measure: Measure, pair: tuple[int, int], ratios: list[float], alike: int) -> str:
-    """Return the cost of a distance, by the ratios that are significant."""
-    what = f"At distance {pair[1]} {measure.words} is"
-    if not ratios:
-        return f"{what} not clearly different from that at distance {pair[0]}."
-    ends = [f"{100 * end:.3g}" for end in (min(ratios), max(ratios))]
-    share = f"{ends[0]} %" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]} %"
-    others = "1 other setting" if alike == 1 else f"{alike} other settings"
-    rest = f"; in {others} they are not clearly different" if alike else ""
-    return f"{what} {share} of that at distance {pair[0]}{rest}."
+@dataclass
+class _Costs:
+    """What a distance costs in one or several settings: ratios of medians that differ.
+
+    ``alike`` counts settings with overlapping intervals, ``untested`` those without an interval.
+    """
+
+    ratios: list[float] = field(default_factory=list)
+    alike: int = 0
+    untested: int = 0
+
+    def add(self, near: MetricSummary, far: MetricSummary) -> None:
+        """Add the medians of a setting."""
+        apart = _apart(near, far)
+        if apart is None:
+            self.untested += 1
+        elif apart and near.median and far.median:
+            self.ratios.append(far.median / near.median)
+        else:
+            self.alike += 1
+
+    def words(self, near_at: int) -> str:
+        """Return the rest of a sentence that begins with the distance and the measure."""
+        if not self.ratios and not self.alike:
+            return f"can't be compared with that at distance {near_at}: too few trials (n < 6)"
+        untested = f"; in {_settings_of(self.untested)} there are too few trials to tell"
+        rest = untested if self.untested else ""
+        if not self.ratios:
+            return f"is not clearly different from that at distance {near_at}{rest}"
+        ends = [f"{100 * end:.3g}" for end in (min(self.ratios), max(self.ratios))]
+        share = f"{ends[0]} %" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]} %"
+        alike = f"; in {_settings_of(self.alike)} they are not clearly different"
+        return f"is {share} of that at distance {near_at}{alike if self.alike else ''}{rest}"
+
+
+def _settings_of(others: int) -> str:
+    return "1 other setting" if others == 1 else f"{others} other settings"
 
 
 def _failed(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
@@ -218,11 +240,11 @@ def _settings(cell: CellInfo) -> tuple[object, ...]:
     return (cell.workload, cell.background, *sorted(map(str, own.items())))
 
 
-def _apart(a: MetricSummary, b: MetricSummary) -> bool:
-    """Return whether the intervals of two medians are disjoint."""
+def _apart(a: MetricSummary, b: MetricSummary) -> bool | None:
+    """Return whether the intervals of two medians are disjoint; None where one has none."""
     ends = (a.ci95_low, a.ci95_high, b.ci95_low, b.ci95_high)
     if None in ends:
-        return False
+        return None
     a_low, a_high, b_low, b_high = (float(end or 0.0) for end in ends)
     return a_high < b_low or b_high < a_low
 

@@ -58,7 +58,26 @@ def test_cells_whose_intervals_overlap_are_not_called_different(
 def test_too_few_trials_show_no_difference(make_cell: MakeCell, make_summary: MakeSummary) -> None:
     near = make_cell("same-host", aggregate_bps=FAST[:5], **NEAR)
     told = findings(make_summary(near, make_cell(aggregate_bps=SLOW[:5])))
-    assert not any(" % of that at " in one for one in told)
+    assert not any(" % of that at " in one or "clearly different" in one for one in told)
+    assert (
+        "At distance 2 aggregate BTC can't be compared with that at distance 0: too few trials"
+        " (n < 6)." in told
+    )
+
+
+def test_settings_with_too_few_trials_are_counted_beside_those_with_enough(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    cells = [
+        make_cell(connections=n, aggregate_bps=rates[:count], **place)
+        for n, count in ((1, 6), (8, 5), (9, 5))
+        for rates, place in ((FAST, {"placement": "same-host", **NEAR}), (SLOW, {}))
+    ]
+    (told,) = (one for one in findings(make_summary(*cells)) if one.startswith("At distance"))
+    assert told == (
+        "At distance 2 aggregate BTC is 5 % of that at distance 0; in 2 other settings there are"
+        " too few trials to tell."
+    )
 
 
 def test_failed_trials_are_a_finding(make_cell: MakeCell, make_summary: MakeSummary) -> None:

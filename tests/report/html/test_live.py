@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
 
 from osmef.report.html.figures import live
 from osmef.report.html.layout import StripAxis, strip
@@ -85,6 +86,28 @@ def test_faint_steps_have_a_name_of_their_own() -> None:
     assert [one["showlegend"] for one in data] == [True, False, True]
     assert [one["opacity"] for one in data] == [0.4, 0.4, 1.0]
     assert {one["line"]["dash"] for one in data} == {"solid"}
+
+
+def test_the_legend_shows_the_median_and_not_the_points_behind_it() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([1, 2], [1, 3], ".", color="#0072B2", alpha=0.25)
+    axes.plot([1, 2], [2, 2], color="#0072B2", marker="o")
+    figure.legend([Line2D([], [], color="#0072B2", marker="o")], ["median"])
+    points, median = told(figure)["data"]
+    assert (points["mode"], points["showlegend"]) == ("markers", False)
+    assert (median["mode"], median["showlegend"]) == ("lines+markers", True)
+
+
+def test_ticks_keep_their_units() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([0, 4e5], [1, 2], color="#0072B2")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _position: f"{x / 1000:g} kB"))
+    layout = told(figure)["layout"]
+    assert layout["xaxis"]["ticktext"][:2] == ["0 kB", "50 kB"]
+    assert layout["xaxis"]["tickvals"][:2] == [0, 5e4]
+    assert "ticktext" not in layout["yaxis"], "plain numbers follow the zoom"
 
 
 @pytest.mark.parametrize("log", [False, True])

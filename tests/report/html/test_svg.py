@@ -28,6 +28,14 @@ def test_ids_are_those_that_something_refers_to() -> None:
     assert not re.search(r' (?:d|x|y)="[^"]*\.\d{3}', found)
 
 
+def test_a_cloud_of_points_is_an_image_that_a_browser_shows() -> None:
+    figure = Figure()
+    figure.subplots().plot(range(50), range(50), ".", rasterized=True)
+    found = inline_svg(figure, "r1-", "Words.")
+    assert re.search(r'<image [^>]*\bhref="data:image/png;base64,', found)
+    assert ":href" not in found
+
+
 def test_words_are_text_as_wide_as_in_the_figure() -> None:
     figure = HouseFigure(figsize=(5, 3))
     axes = figure.subplots()
