@@ -87,7 +87,12 @@ T = TypeVar("T")
 
 
 class HouseFigure(Figure):
-    """A figure in the house style, wherever it is drawn."""
+    """A figure in the house style, wherever it is drawn.
+
+    ``caption`` says what its marks mean, also where the figure itself has no text for it.
+    """
+
+    caption = ""
 
     def draw(self, renderer: RendererBase) -> None:
         """Draw it as matplotlib does; a character without glyph is a box."""
@@ -222,6 +227,7 @@ def page(  # noqa: PLR0913 - what figures differ in
     figure = HouseFigure(
         figsize=(around.width, around.height), layout=ConstrainedLayoutEngine(rect=around.rect)
     )
+    figure.caption = words.caption
     alike_x: Literal["all", "row", "none"] = "none" if count == 1 else "all" if same_x else "row"
     grid = figure.subplots(
         rows, columns, squeeze=False, sharex=alike_x, sharey=count > 1 and same_y

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from osmef.analysis.describe import describe
 from osmef.errors import NothingToDrawError
-from osmef.report.html.figures import Drawn, inline_svg, live
+from osmef.report.html.figures import Drawn, inline_svg
 from osmef.report.html.layout import (
     NOTHING,
     Column,
@@ -147,7 +147,8 @@ def _figure(rows: Sequence[Row], known: Mapping[str, Measure]) -> Drawn | None:
     except NothingToDrawError:
         return None
     words = "Change from A to B. The numbers are in the table."
-    return Drawn("changes", "Change from A to B", inline_svg(figure, "c-", words), live(figure))
+    svg = inline_svg(figure, "c-", words)
+    return Drawn.both("changes", "Change from A to B", svg, figure)
 
 
 def _table(shown: Sequence[tuple[Row, Values]], known: Mapping[str, Measure]) -> Table:

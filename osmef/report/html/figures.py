@@ -28,7 +28,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.collections import LineCollection, PathCollection, PolyCollection
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -42,7 +42,7 @@ from osmef.report.figures import FigureOptions, Possible, possible
 from osmef.report.figures import draw as draw_kind
 from osmef.report.html.run import ShownRun
 from osmef.report.options import FigureKind
-from osmef.report.style import METADATA, RC, width_pt
+from osmef.report.style import METADATA, RC, HouseFigure, width_pt
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
@@ -242,6 +242,7 @@ def _key(x: float) -> float:
 def _traces(axes: Axes, number: int, names: _Legend) -> Iterator[Json]:
     bars, ticks = _Bars.of(axes), _fixed_ticks(axes.xaxis)
     where = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+    yield from ({**where, **one} for one in _bands(axes))
     for line in axes.lines:
         xs, ys = (_numbers(values) for values in (line.get_xdata(), line.get_ydata()))
         colour, dashes = _hex(line.get_color()), _dashes(line)
@@ -291,12 +292,29 @@ def _traces(axes: Axes, number: int, names: _Legend) -> Iterator[Json]:
             }  # fmt: skip
 
 
+def _bands(axes: Axes) -> Iterator[Json]:
+    """Return the areas between two curves, each as the line around it."""
+    for area in axes.collections:
+        if isinstance(area, PolyCollection):
+            fill, colour = _filling(area.get_facecolor()[0])
+            for path in area.get_paths():
+                xs, ys = (_numbers(corners) for corners in np.asarray(path.vertices).T)
+                yield {
+                    "type": "scatter", "mode": "lines", "hoverinfo": "skip", "x": xs, "y": ys,
+                    "fill": "toself", "fillcolor": fill, "line": {"color": colour, "width": 0},
+                }  # fmt: skip
+
+
+def _filling(face: Any) -> tuple[str, str]:
+    """Return a translucent colour for Plotly, and the opaque one."""
+    red, green, blue, alpha = to_rgba(face)
+    return f"rgba({255 * red:.0f},{255 * green:.0f},{255 * blue:.0f},{alpha:.2g})", _hex(face)
+
+
 def _shading(steps: StepPatch) -> Iterator[Json]:
     """Return a shaded area as two invisible lines."""
     values, edges, baseline = steps.get_data()
-    red, green, blue, alpha = to_rgba(steps.get_facecolor())
-    colour = _hex(steps.get_facecolor())
-    fill = f"rgba({255 * red:.0f},{255 * green:.0f},{255 * blue:.0f},{alpha:.2g})"
+    fill, colour = _filling(steps.get_facecolor())
     below = np.broadcast_to(np.asarray(baseline, dtype="float64"), np.shape(values))
     for heights, more in ((below, {}), (values, {"fill": "tonexty", "fillcolor": fill})):
         yield {
@@ -494,13 +512,21 @@ _MOST_INTERVALS_BYTES = 24_000_000  # a million rows, which take some seconds
 class Drawn:
     """A figure: its name, its title, and itself, None if it is too large for a page.
 
-    ``live`` are its data for Plotly, None where it is a picture only.
+    ``live`` are its data for Plotly, None where it is a picture only. ``caption`` says what its
+    marks mean.
     """
 
     name: str
     title: str
     svg: Markup | None
     live: Markup | None = None
+    caption: str = ""
+
+    @classmethod
+    def both(cls, name: str, title: str, svg: Markup, figure: Figure) -> Drawn:
+        """Return a figure as a picture, and interactive where that is possible."""
+        caption = figure.caption if isinstance(figure, HouseFigure) else ""
+        return cls(name, title, svg, live(figure), caption)
 
 
 def draw_run(reading: ShownRun, *, whole: bool) -> Iterator[Drawn]:
@@ -551,4 +577,4 @@ def _drawn(one: Possible, prefix: str, where: str) -> Drawn:
     svg = inline_svg(one.figure, f"{prefix}-{one.name}-", words)
     if len(svg) > _MOST_BYTES:
         return Drawn(one.name, title, None)
-    return Drawn(one.name, title, svg, live(one.figure))
+    return Drawn.both(one.name, title, svg, one.figure)

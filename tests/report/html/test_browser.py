@@ -165,14 +165,15 @@ def test_rows_of_a_comparison_that_reacts_are_apart(
     page.close()
 
 
+@pytest.mark.parametrize("width", [1280, 390])
 def test_a_long_legend_is_above_the_panels(
-    browser: Browser, make_run: MakeRun, measured: Summary, tmp_path: Path
+    browser: Browser, make_run: MakeRun, measured: Summary, tmp_path: Path, width: int
 ) -> None:
-    """Of many runs on a phone: the panel keeps its height, and no name is cut off."""
+    """Of many runs: the panel keeps its height, and no name is cut off or scrolled away."""
     output = tmp_path / "many.html"
     names = [f"a-run-of-a-long-name-{n}" for n in range(7)]
     write_report([make_run(name, measured).path for name in names], output)
-    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page = browser.new_page(viewport={"width": width, "height": 900})
     page.goto(output.as_uri())
     figure = page.locator("figure", has=page.locator(".legendtext", has_text="name-6"))
     for one in page.locator("figure").all():
@@ -185,6 +186,8 @@ def test_a_long_legend_is_above_the_panels(
     assert panel is not None
     assert legend["y"] + legend["height"] <= panel["y"]
     assert panel["height"] > 130
+    bar = figure.first.locator(".legend .scrollbar")
+    assert bar.evaluate("(one) => one.getBoundingClientRect().height") == 0
     page.close()
 
 
@@ -267,6 +270,20 @@ def test_figures_react_and_their_series_are_switched(shown: Page) -> None:
         ".filter((one) => one.visible !== 'legendonly').length < least",
         arg=before,
     )
+
+
+@pytest.mark.quick
+def test_a_figure_that_reacts_says_what_its_marks_mean(shown: Page) -> None:
+    """Its picture has that as text of its own, so the page says it for the other one alone."""
+    figure = shown.locator("figure").first
+    meaning = figure.locator("figcaption .meaning")
+    figure.scroll_into_view_if_needed()
+    figure.locator(".main-svg").first.wait_for(state="visible")
+    assert "Points: median of the trials." in meaning.inner_text()
+    button = figure.locator(".enlarge").get_attribute("aria-label")
+    assert button == "Enlarge: Aggregate BTC against connections"
+    shown.emulate_media(media="print")
+    assert not meaning.is_visible()
 
 
 def test_paper_has_the_pictures(shown: Page) -> None:

@@ -160,6 +160,19 @@ def test_shaded_areas_and_reference_lines_are_converted() -> None:
     assert [one["line"]["dash"] for one in (level, moment)] == ["dash", "dot"]
 
 
+def test_bands_are_behind_the_lines() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([0, 1], [2, 3], color="#0072B2")
+    axes.fill_between([0, 1], [1, 2], [3, 4], color="#0072B2", alpha=0.3, linewidth=0)
+    band, line = told(figure)["data"]
+    assert (band["fill"], band["fillcolor"]) == ("toself", "rgba(0,114,178,0.3)")
+    corners = set(zip(band["x"], band["y"], strict=True))
+    assert corners == {(0, 1), (1, 2), (1, 4), (0, 3)}
+    assert (band["hoverinfo"], band["showlegend"]) == ("skip", False)
+    assert line["y"] == [2, 3]
+
+
 def test_bars_stay_a_picture() -> None:
     assert live(drawn(bars=True)) is None
     assert live(Figure()) is None

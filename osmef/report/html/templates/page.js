@@ -47,7 +47,7 @@ for (const figure of document.querySelectorAll("figure:has(.drawing)")) {
   button.type = "button";
   button.className = "enlarge";
   button.textContent = "Enlarge";
-  button.setAttribute("aria-label", `Enlarge: ${figure.querySelector("figcaption").textContent}`);
+  button.setAttribute("aria-label", `Enlarge: ${figure.querySelector("figcaption").firstChild.textContent}`);
   button.setAttribute("aria-pressed", "false");
   button.addEventListener("click", () => {
     const large = figure.classList.toggle("large");
@@ -125,7 +125,7 @@ function drawn(told, place) {
     font: { color: ink, family: "system-ui, sans-serif", size: narrow ? 11 : 12 },
     margin: { l: narrow ? 50 : 65, r: 12, t: 26 + titles, b: 45 },
     height: high + titles + more,
-    legend: { orientation: "h", maxheight: 2 * LINE + more, y: 1 + (38 + titles) / (high - 71), yanchor: "bottom", x: 0, font: { size: narrow ? 10 : 12 } },
+    legend: { orientation: "h", tracegroupgap: 0, maxheight: 2 * LINE + more, y: 1 + (38 + titles) / (high - 71), yanchor: "bottom", x: 0, font: { size: narrow ? 10 : 12 } },
     hovermode: "closest",
     modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink },
     dragmode: narrow ? false : "zoom",
