@@ -338,11 +338,11 @@ def find_spread(values: Sequence[float], cuts: Sequence[int] = ()) -> LevelShift
     changes, from ``change_points``: a changed level is no change of spread. Compared are the mean
     ranks of the distances from the medians of the levels, in any two neighbouring stretches of at
     least 5 values. p is the larger one of two, as that of ``find_step`` is: among the same
-    distances in random orders, and among those of normal series whose neighbours are correlated by
+    distances in random orders, and among those of normal series with an autocorrelation of
     ``SPREAD_AUTOCORRELATION``. Fewer than 10 values, and such without any spread, have none. Raises
     ValueError for a value that is not finite.
 
-    Assumed is that values are independent, or correlated with the one before by no more than that;
+    Assumed is that values are independent, or have an autocorrelation of no more than that;
     and that the levels are right: a drift looks like a change of spread.
 
     Source: that of ``find_step``; Levene, "Robust tests for equality of variances", 1960, with the

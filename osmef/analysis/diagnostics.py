@@ -67,8 +67,8 @@ def find_warm_up(series: Sequence[Sequence[float]]) -> WarmUp | None:
     against its exact distribution where all orders are as likely. Where ranks are tied, the higher
     one counts.
 
-    Assumed is that intervals are exchangeable where there is no warm-up; neighbours may be
-    correlated by 0.5 (simulated: docs/methods.md).
+    Assumed is that intervals are exchangeable where there is no warm-up; they may have
+    an autocorrelation of 0.5 (simulated: docs/methods.md).
 
     Source: OSMeF; the rank of an observation in its block as in Friedman, JASA 32, 1937; that
     transients be removed: Jain, "The Art of Computer Systems Performance Analysis", 1991, 25.3.

@@ -1,9 +1,9 @@
 """Null distributions of tests: chi-squared, rank sums, Kendall's S, autocorrelated series.
 
 They are computed without importing scipy. Simulated autocorrelated series without a step show how
-clear a step may look by chance. One kind is a first-order autoregression whose neighbours are
-correlated by up to ``AUTOCORRELATION``; the other has two kinds of hosts, and consecutive values
-often come from the same kind (``PERSISTENCE``).
+clear a step may look by chance. One kind is a first-order autoregression with an autocorrelation
+of up to ``AUTOCORRELATION``; the other has two kinds of hosts, and consecutive values often come
+from the same kind (``PERSISTENCE``).
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ _SEED = 20120705
 
 
 def ar1_p(series: Array, shortest: int) -> float:
-    """Return the p-value of steps, if neighbours are correlated by up to ``AUTOCORRELATION``.
+    """Return the p-value of steps, for an autocorrelation of up to ``AUTOCORRELATION``.
 
     ``series`` are n values in their order, not all equal, n at least 2 ``shortest``. Compared are
     the likelihoods of an autoregression of first order without and with up to three steps, each

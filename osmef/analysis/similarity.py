@@ -143,7 +143,7 @@ def similarity_interval(one: Resampled, other: Resampled) -> tuple[float, float]
     the least to the greatest similarity that these allow. Resampling the similarity itself would
     not do: noise makes two machines differ, so that the interval of two equal ones would never
     hold 1. Simulated, it holds the true value in at least 93 of 100 cases of normal, skewed,
-    bimodal and rounded measurements, and in 80 where neighbouring trials are correlated by 0.5,
+    bimodal and rounded measurements, and in 80 for an autocorrelation of 0.5,
     which is what sessions are for (docs/methods.md).
 
     Assumed is that measurements are independent.

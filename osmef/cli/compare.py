@@ -432,10 +432,8 @@ def _memory_notes(
     """Return notes on the metrics whose values are autocorrelated, and on those that may be."""
     likely = {name: memory for name, memory in allowed.items() if name not in proved}
     kinds = {
-        "values are correlated with the ones before, so the intervals are too narrow, and verdicts"
-        " allow for it: ": proved,
-        "too few values to exclude that they are correlated with the ones before, so verdicts allow"
-        " for it: ": likely,
+        "values are autocorrelated, so intervals are too narrow; verdicts allow for it: ": proved,
+        "too few values to rule out autocorrelation; verdicts allow for it: ": likely,
     }
     return [what + _largest(of, known) for what, of in kinds.items() if of]
 
@@ -443,9 +441,9 @@ def _memory_notes(
 def _largest(memory: Mapping[str, float], known: Mapping[str, Measure]) -> str:
     """Return the metrics with the largest autocorrelation."""
     names = sorted(memory, key=lambda name: -memory[name])
-    reported = [f"{known[name].words} by {memory[name]:.2g}" for name in names[:_MOST_NAMED]]
+    reported = [f"{known[name].words} {memory[name]:.2g}" for name in names[:_MOST_NAMED]]
     if more := len(names) - len(reported):
-        reported.append(f"{counted(more, 'other metric')} by less")
+        reported.append(f"{counted(more, 'other metric')} less")
     return ", ".join(reported)
 
 

@@ -65,7 +65,7 @@ WAIT = (
 """What the program's part of both ends could have used, and did not get."""
 
 JAIN = Measure(
-    name="jain_fairness", unit="1", better="higher", label="jain fairness", head="J", digits=".3f",
+    name="jain_fairness", unit="1", better="higher", label="Jain fairness", head="J", digits=".3f",
     over_pairs="pooled", spare=True,
     help="J = (sum x)² / (n · sum x²) over the rates x of all connections; 1/n to 1, and 1 for one",
     source="Jain, Chiu, Hawe, *A Quantitative Measure of Fairness and Discrimination*, DEC-TR-301,"
@@ -105,7 +105,7 @@ MEASURES = (
     *RATES,
     JAIN,
     Measure(
-        name="jain_fairness_senders", unit="1", better="higher", label="jain fairness senders",
+        name="jain_fairness_senders", unit="1", better="higher", label="Jain fairness senders",
         over_pairs="pooled",
         help="as `jain_fairness`, over the senders: x is the sum of a sender's connections; 1 for"
         " one sender",

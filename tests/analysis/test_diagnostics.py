@@ -236,7 +236,7 @@ def test_trials_at_two_placements_are_two_cells() -> None:
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_tables_of_mere_noise_seldom_have_a_doubt(shape: str) -> None:
     chance, doubted = np.random.default_rng(3), 0
-    memory = shape.startswith("correlated")
+    memory = shape.startswith("autocorrelation")
     for _ in range(20):
         values = SHAPES[shape](chance, (12, 15))
         table = data_quality(
@@ -249,7 +249,7 @@ def test_tables_of_mere_noise_seldom_have_a_doubt(shape: str) -> None:
 
 
 def test_autocorrelation_too_weak_in_each_cell_is_found_over_all_cells() -> None:
-    """Of 10 values correlated by 0.5 the 95 % interval of the median holds it in two of three."""
+    """The 95 % interval of 10 values with autocorrelation 0.5 has the median in 2 of 3 cases."""
     chance, seen = np.random.default_rng(3), 0
     for _ in range(8):
         rows = correlated(0.5)(chance, (24, 10))

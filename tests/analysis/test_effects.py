@@ -125,7 +125,7 @@ def test_the_ratio_of_medians_holds_the_truth_also_with_other_shapes() -> None:
     assert held / 500 >= 0.94
 
 
-@pytest.mark.parametrize("shape", [name for name in SHAPES if "correlated" not in name])
+@pytest.mark.parametrize("shape", [name for name in SHAPES if "autocorrelation" not in name])
 @pytest.mark.parametrize("count", [6, 8, 20])
 def test_the_ratio_of_medians_is_no_wider_than_it_need_be(shape: str, count: int) -> None:
     chance, held, widths, times = np.random.default_rng(13), 0, [], 400

@@ -240,7 +240,7 @@ def test_without_ties_the_wilcoxon_p_value_is_that_of_scipy() -> None:
     assert paired_difference(a.tolist(), b.tolist()).p == pytest.approx(near, rel=0.02)
 
 
-@pytest.mark.parametrize("shape", [name for name in SHAPES if "correlated" not in name])
+@pytest.mark.parametrize("shape", [name for name in SHAPES if "autocorrelation" not in name])
 def test_intervals_hold_the_ratio_and_noise_is_not_found(shape: str) -> None:
     chance, held, alarms, times = np.random.default_rng(3), 0, 0, 300
     for a, b in np.abs(SHAPES[shape](chance, (times, 2, 8))):

@@ -184,7 +184,7 @@ def test_a_distribution_function_of_nothing_is_refused() -> None:
         ecdf([])
 
 
-INDEPENDENT = [name for name in SHAPES if "correlated" not in name]
+INDEPENDENT = [name for name in SHAPES if "autocorrelation" not in name]
 
 
 def stopped(values: list[float], width: float) -> tuple[int, float, float] | None:

@@ -47,7 +47,7 @@ def test_a_series_without_memory_seldom_seems_to_have_one_and_one_with_it_does()
     assert missed <= 5
 
 
-@pytest.mark.parametrize("shape", [name for name in SHAPES if "correlated" not in name])
+@pytest.mark.parametrize("shape", [name for name in SHAPES if "autocorrelation" not in name])
 def test_many_short_series_without_a_memory_seldom_have_a_common_one(shape: str) -> None:
     chance, alarms = np.random.default_rng(2), 0
     for _ in range(100):

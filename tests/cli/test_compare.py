@@ -155,8 +155,8 @@ def test_correlated_trials_are_reported_in_one_note(osmef: Osmef, make_run: Make
         (run / "trials.jsonl").write_text("\n".join(lines) + "\n")
     told = osmef("compare", *map(str, runs)).err
     assert told.count("allow for it") == 1
-    assert "allow for it: aggregate BTC by 0." in told
-    assert "other metrics by less" in told
+    assert "allow for it: aggregate BTC 0." in told
+    assert "other metrics less" in told
 
 
 def test_hosts_in_one_run_only_are_reported(osmef: Osmef, make_run: MakeRun) -> None:
@@ -369,9 +369,9 @@ def test_a_correlation_is_claimed_only_where_it_is_proved(osmef: Osmef, tmp_path
         ]
         (run / "trials.jsonl").write_text("\n".join(lines) + "\n")
     few, proved = (osmef("compare", name, name, "--metric", BTC) for name in ("steady", "creeping"))
-    assert "values are correlated" not in few.err
-    assert "too few values to exclude" in " ".join(few.err.split())
-    assert "values are correlated with the ones before" in " ".join(proved.err.split())
+    assert "values are autocorrelated" not in few.err
+    assert "too few values to rule out" in " ".join(few.err.split())
+    assert "values are autocorrelated" in " ".join(proved.err.split())
     assert "too few" not in proved.err
 
 

@@ -52,7 +52,7 @@ def test_an_older_run_looks_as_it_does_now(workload: str, background: str) -> No
     ("name", "unit", "better", "words"),
     [
         ("background_idle_rtt_p999_us", "us", "lower", "background idle RTT p999"),
-        ("reverse_jain_fairness", "1", "higher", "reverse jain fairness"),
+        ("reverse_jain_fairness", "1", "higher", "reverse Jain fairness"),
         ("connect_rtt_mean_us", "us", "lower", "connect RTT mean"),
         ("connects_per_s", "1/s", "higher", "connects"),
         ("transfer_rate_bytes_per_s", "B/s", "higher", "transfer rate"),

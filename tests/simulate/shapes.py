@@ -112,6 +112,6 @@ SHAPES: Mapping[str, Draw] = {
     "rounded": rounded,
     "heavy tails (t of 2)": heavy,
     "5 % outliers": outlying,
-    "correlated by 0.3": correlated(0.3),
-    "correlated by 0.5": correlated(0.5),
+    "autocorrelation 0.3": correlated(0.3),
+    "autocorrelation 0.5": correlated(0.5),
 }

@@ -56,19 +56,19 @@ def memory_alarms() -> Iterator[Case]:
     """Whether a series that remembers has a step."""
     for count in (10, 30, 60, 120):
         for memory in (-0.5, 0.6, 0.7, 0.8, 0.9):
-            yield f"correlated by {memory}, n = {count}", _alarm(correlated(memory), count)
-        yield f"correlated by 0.7, 5 % outliers, n = {count}", _alarm(disturbed(0.7), count)
-        yield f"correlated by 0.9, rounded, n = {count}", _alarm(coarse(0.9), count)
+            yield f"autocorrelation {memory}, n = {count}", _alarm(correlated(memory), count)
+        yield f"autocorrelation 0.7, 5 % outliers, n = {count}", _alarm(disturbed(0.7), count)
+        yield f"autocorrelation 0.9, rounded, n = {count}", _alarm(coarse(0.9), count)
         for stays in (0.3, 0.5, 0.7, 0.9):
             yield (
-                f"two kinds of hosts that stay by {stays}, n = {count}",
+                f"two kinds of hosts, autocorrelation {stays}, n = {count}",
                 _alarm(staying(stays), count),
             )
 
 
 def year_alarms() -> Iterator[Case]:
     """Whether a year of daily sessions without a step has one."""
-    for name in ("bimodal, 80/20", "correlated by 0.5"):
+    for name in ("bimodal, 80/20", "autocorrelation 0.5"):
         yield name, _alarm(SHAPES[name], 365)
 
 
@@ -138,7 +138,7 @@ def spread_power() -> Iterator[Case]:
 
 def spread_year_alarms() -> Iterator[Case]:
     """Whether a year of daily sessions without a change of spread has one."""
-    for name in ("bimodal, 80/20", "correlated by 0.5"):
+    for name in ("bimodal, 80/20", "autocorrelation 0.5"):
         yield name, _spread_alarm(SHAPES[name], 365)
 
 
@@ -223,7 +223,7 @@ def table_alarms() -> Iterator[Case]:
     for name, draw in SHAPES.items():
         if name not in {"rounded", "5 % outliers"}:
             yield name, _Table(draw)
-    yield "two kinds of hosts that stay by 0.5", _Table(staying(0.5))
+    yield "two kinds of hosts, autocorrelation 0.5", _Table(staying(0.5))
     shapes = {"normal": normal(), "heavy tails": SHAPES["heavy tails (t of 2)"], "flat": flat()}
     for name, draw in shapes.items():
         for times in (4.0, 10.0):
@@ -234,7 +234,7 @@ def table_alarms() -> Iterator[Case]:
         yield f"normal, {cells} cells", _Table(normal(), 1.0, cells)
         yield f"normal, B varies 10 times as much, {cells} cells", _Table(normal(), 10.0, cells)
         for memory in (0.3, 0.5):
-            yield f"correlated by {memory}, {cells} cells", _Table(correlated(memory), 1.0, cells)
+            yield f"autocorrelation {memory}, {cells} cells", _Table(correlated(memory), 1.0, cells)
 
 
 def table_power() -> Iterator[Case]:
@@ -303,7 +303,7 @@ def pair_alarms() -> Iterator[Case]:
                 a, b = correlated(m)(chance, (2, n))
                 return (paired_difference(a.tolist(), b.tolist()).p or 0.0) <= 0.05
 
-            yield f"correlated by {memory}, n = {count}", differs
+            yield f"autocorrelation {memory}, n = {count}", differs
 
 
 def ratio_coverage() -> Iterator[Case]:
@@ -321,9 +321,9 @@ def ratio_coverage() -> Iterator[Case]:
 
 def memory() -> Iterator[Case]:
     """Whether cells of 10 values have a common memory."""
-    for name in ("bimodal, 80/20", "rounded", "correlated by 0.3", "correlated by 0.5"):
+    for name in ("bimodal, 80/20", "rounded", "autocorrelation 0.3", "autocorrelation 0.5"):
         draw = SHAPES[name]
-        for cells in (1, CELLS) if "correlated" in name else (CELLS,):
+        for cells in (1, CELLS) if "autocorrelation" in name else (CELLS,):
 
             def seen(chance: np.random.Generator, d: Draw = draw, k: int = cells) -> bool:
                 found = common_autocorrelation(d(chance, (k, 10)).tolist())
@@ -339,7 +339,7 @@ def stop_coverage() -> Iterator[Case]:
         "lognormal of 0.1": lognormal(0.1),
         "bimodal, 80/20": bimodal(),
         "bimodal, 55/45": bimodal(0.55),
-        "correlated by 0.5, 10 %": correlated(0.5, 0.1),
+        "autocorrelation 0.5, 10 %": correlated(0.5, 0.1),
     }
     for name, draw in shapes.items():
         rows = draw(np.random.default_rng(0), (1_000_001,))
@@ -374,8 +374,8 @@ def until_coverage() -> Iterator[Case]:
         "lognormal of 0.3": lognormal(0.3),
         "bimodal, 80/20": bimodal(),
         "bimodal, 55/45": bimodal(0.55),
-        "correlated by 0.3, 10 %": correlated(0.3, 0.1),
-        "correlated by 0.5, 10 %": correlated(0.5, 0.1),
+        "autocorrelation 0.3, 10 %": correlated(0.3, 0.1),
+        "autocorrelation 0.5, 10 %": correlated(0.5, 0.1),
     }
     for most in (12, 30, 100):
         for name, draw in shapes.items():
@@ -401,7 +401,7 @@ def enough() -> Iterator[Case]:
         "heavy tails (t of 3)": lambda chance, size: (
             MIDDLE * (1 + 0.1 * chance.standard_t(3, size))
         ),
-        "correlated by 0.5, 10 %": correlated(0.5, 0.1),
+        "autocorrelation 0.5, 10 %": correlated(0.5, 0.1),
     }
     for pilot in (6, 20):
         for name, draw in shapes.items():
@@ -422,9 +422,9 @@ def warm_up_alarms() -> Iterator[Case]:
     """Whether six trials of equal intervals seem to begin slower."""
     shapes = {
         **{name: draw for name, draw in SHAPES.items() if "0.3" not in name},
-        "correlated by 0.5, 10 %": correlated(0.5, 0.1),
-        "correlated by 0.7, 10 %": correlated(0.7, 0.1),
-        "correlated by 0.9, 10 %": correlated(0.9, 0.1),
+        "autocorrelation 0.5, 10 %": correlated(0.5, 0.1),
+        "autocorrelation 0.7, 10 %": correlated(0.7, 0.1),
+        "autocorrelation 0.9, 10 %": correlated(0.9, 0.1),
     }
     for count in (10, 100):
         for name, draw in shapes.items():
@@ -453,8 +453,8 @@ def proof_alarms() -> Iterator[Case]:
     shapes = {
         **{name: draw for name, draw in SHAPES.items() if "0.3" not in name},
         "normal, 20 %": normal(0.2),
-        "correlated by 0.9, 10 %": correlated(0.9, 0.1),
-        "correlated by 0.9, 30 %": correlated(0.9, 0.3),
+        "autocorrelation 0.9, 10 %": correlated(0.9, 0.1),
+        "autocorrelation 0.9, 30 %": correlated(0.9, 0.3),
     }
     for name, draw in shapes.items():
 
