@@ -337,7 +337,7 @@ def _comparable(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of components that all machine types have, by one program each."""
     names = list(dict.fromkeys(zip(table["provider"], table["flavor"], strict=True)))
     kept, left = [], {}
-    for component in COMPONENTS:
+    for component in COMPONENTS if names else ():
         rows = table[table["component"].eq(component) & table["value"].gt(0)]
         programs = {name: set[str]() for name in names}
         for provider, flavor, by in zip(rows["provider"], rows["flavor"], rows["by"], strict=True):

@@ -33,7 +33,11 @@ def make_run(tmp_path: Path) -> MakeRun:
     """Make a run between two machines of one flavor, with two cells."""
 
     def make(
-        name: str, flavor: str, rates: tuple[float, float], *, memory: int | None = 4_000_000_000
+        name: str,
+        flavor: str | None,
+        rates: tuple[float, float],
+        *,
+        memory: int | None = 4_000_000_000,
     ) -> Path:
         path = tmp_path / name
         shutil.copytree(SAMPLE, path)
@@ -96,6 +100,12 @@ def test_only_what_all_machine_types_have_is_compared(make_run: MakeRun) -> None
     assert found.attrs["left"] == {"memory_mb": ["azure d2"]}
     with pytest.raises(NothingToDrawError, match="two machine types"):
         measured_machines(Data(aws))
+
+
+def test_machines_without_a_flavor_are_no_machine_types(make_run: MakeRun) -> None:
+    data = Data(make_run("static", None, (8e8, 8e8)))
+    with pytest.raises(NothingToDrawError, match="two machine types"):
+        measured_machines(data)
 
 
 def test_results_of_different_programs_are_not_compared(make_run: MakeRun) -> None:
