@@ -55,11 +55,16 @@ class Postgres:
         self.process.wait()
         self.process.stderr.close()
 
-    def new_database(self) -> str:
+    def new_database(self, encoding: str = "UTF8") -> str:
         """Make a database, and return its URL."""
-        name = f"test_{next(self.numbers)}"
-        command = [str(self.programs / "createdb"), "-h", str(self.place), "-U", "osmef", name]
-        subprocess.run(command, check=True, cwd="/")
+        url = self.url(name := f"test_{next(self.numbers)}")
+        server = ["-h", str(self.place), "-U", "osmef"]
+        new = ["-E", encoding, "-T", "template0", name]
+        subprocess.run([str(self.programs / "createdb"), *server, *new], check=True, cwd="/")
+        return url
+
+    def url(self, name: str) -> str:
+        """Return the URL of a database, whether it exists or not."""
         return f"postgresql+psycopg://osmef@/{name}?host={self.place}"
 
 

@@ -12,7 +12,8 @@ import pytest
 from osmef.campaigns.executors.session import SessionJob, SessionResult
 from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.campaigns.state.store import Store
-from tests.campaigns.test_conductor import Stage, done
+from osmef.errors import StorageError
+from tests.campaigns.test_conductor import START, Stage, done
 from tests.postgres import Postgres
 
 FILE = """
@@ -43,6 +44,25 @@ def test_a_server_that_is_away_for_a_while(tmp_path: Path, postgresql: Postgres)
     stage.store.close()
     assert (states, begun) == ([SessionState.DONE] * 7, 7)
     assert [kind for kind, _ in stage.told].count("failure") == 1
+
+
+def test_a_database_without_an_encoding_is_used_as_utf_8(
+    tmp_path: Path, postgresql: Postgres
+) -> None:
+    """It is what initdb makes where LANG is C."""
+    store = Stage(tmp_path, url=postgresql.new_database("SQL_ASCII")).store
+    store.append_log(1, START, "note", "5 % größer, 日本")
+    assert store.log(1) == [(START, "note", "5 % größer, 日本")]
+    store.close()
+
+
+def test_the_cure_names_what_is_wrong_with_a_database(tmp_path: Path, postgresql: Postgres) -> None:
+    with pytest.raises(StorageError, match='"gone" does not exist\n  cure: create it there'):
+        Store(postgresql.url("gone"))
+    store = Stage(tmp_path, url=postgresql.new_database("LATIN1")).store
+    with pytest.raises(StorageError, match=r"(?s)LATIN1.*cure: make it in UTF8"):
+        store.append_log(1, START, "note", "日本")
+    store.close()
 
 
 @pytest.mark.timeout(600)  # three starts of Python, on a loaded machine

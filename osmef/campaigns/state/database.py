@@ -33,6 +33,7 @@ from sqlalchemy import (
     create_engine,
     event,
     inspect,
+    make_url,
     select,
     text,
     update,
@@ -172,8 +173,11 @@ _CURES = {
     "unable to open database file": _OTHER,
     "readonly database": "make the file and its directory writable for you: its log is there",
     "database is locked": "another process is writing to it: wait for its end, or end it",
+    "does not exist": f"create it there, or {_OTHER}",
+    "authentication failed": "check the user and the password in --state or OSMEF_STATE",
+    "has no equivalent in encoding": "make it in UTF8: createdb -E UTF8 -T template0 NAME",
 }
-"""Cures by what SQLite says."""
+"""Cures by what SQLite and PostgreSQL say."""
 
 
 class ConflictError(StorageError):
@@ -193,7 +197,7 @@ class Database:
 
     def __init__(self, url: str, *, create: bool = True) -> None:
         try:
-            self._engine = create_engine(url)
+            self._engine = create_engine(url, connect_args=_connect_args(url))
         except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
             cure = "write it like sqlite:///campaigns.sqlite or postgresql+psycopg://HOST/NAME"
             raise InputError(f"no database: {error}", where="--state", cure=cure) from error
@@ -308,6 +312,14 @@ def _refuse_others(names: Iterable[str], where: str) -> None:
     if others := {*names} - {*METADATA.tables}:
         what = f"this is another program's database: it has the table {min(others)}"
         raise InputError(what, where=where, cure=_OTHER)
+
+
+def _connect_args(url: str) -> dict[str, str]:
+    """Return the arguments of a connection to a URL. Raises ArgumentError."""
+    # Otherwise psycopg takes that of the database: of SQL_ASCII, what initdb makes where LANG is
+    # C, it returns bytes, and of others it can't send all characters.
+    of_psycopg = make_url(url).get_dialect().driver == "psycopg"
+    return {"client_encoding": "UTF8"} if of_psycopg else {}
 
 
 def _cure(message: str) -> str:
