@@ -349,11 +349,12 @@ Entity = dict[str, Any]
 def write_crate(file: BinaryIO, run: RunDirectory, authors: Sequence[str]) -> int:
     """Write a zip archive of a run with its metadata, and return its number of files.
 
-    ``authors`` are names of people or organisations. Raises InputError without any, StorageError.
+    ``authors`` are names of people or organisations. Raises InputError without any or for
+    one without a name, StorageError.
 
     Source: RO-Crate 1.1 (Soiland-Reyes et al., Data Science 5, 2022); Citation File Format 1.2.0.
     """
-    if not authors:
+    if not authors or not all(map(str.strip, authors)):
         raise InputError(
             "the author of the data is missing",
             where="--author",

@@ -194,7 +194,12 @@ def test_ro_crate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"), [((), "add -o run.zip"), (("-o", "x.zip"), "add --author")]
+    ("more", "said"),
+    [
+        ((), "add -o run.zip"),
+        (("-o", "x.zip"), "add --author"),
+        (("-o", "x.zip", "--author", "Ada Lovelace", "--author", " "), "add --author"),
+    ],
 )
 def test_missing_options_of_a_ro_crate_export_are_reported(
     more: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
