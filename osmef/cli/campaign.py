@@ -32,7 +32,7 @@ from osmef.campaigns.state.rows import (
     SessionState,
     is_conducted,
 )
-from osmef.campaigns.watching.monitoring import metrics_file
+from osmef.campaigns.watching.monitoring import metrics_file, read_live
 from osmef.cli.campaign_install import install, uninstall
 from osmef.cli.campaign_options import (
     STATE,
@@ -517,10 +517,20 @@ def _print_status(row: CampaignRow, found: list[SessionRow]) -> None:
             if one.state is SessionState.PLANNED
             else _result_of(one)
         )
-        trials = f"{one.trials_ok} ok" + (f", {one.trials_failed} failed" * bool(one.trials_failed))
-        rows.append((one.slot, one.platform, one.state.value, trials, due.partition("\n")[0]))
+        rows.append(
+            (one.slot, one.platform, one.state.value, _trials_of(one), due.partition("\n")[0])
+        )
     texts = zip(*folded(rows, _HEADS, out.width), strict=True)
     out.print(table(list(map(column, _HEADS, texts)), out.width, long=None))
+
+
+def _trials_of(session: SessionRow) -> str:
+    """Return how many trials of a session have ended; a running one tells it in its directory."""
+    if session.state is SessionState.RUNNING:
+        live = read_live(Path(session.directory)) if session.directory else None
+        return f"{live.ended} of {live.trials}" if live and live.trials else "-"
+    failed = f", {session.trials_failed} failed" * bool(session.trials_failed)
+    return f"{session.trials_ok} ok{failed}"
 
 
 def _result_of(session: SessionRow) -> str:

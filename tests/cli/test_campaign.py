@@ -18,9 +18,11 @@ import pytest
 
 import osmef
 from osmef.campaigns.state.store import Store
+from osmef.campaigns.watching.monitoring import forget
 from osmef.engine.journal import Journal
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
+from tests.campaigns.shown import make_shown
 from tests.cli.warm import warm
 from tests.invoked import invoke
 from tests.journals import read_notes
@@ -302,6 +304,20 @@ def test_without_any_state_there_are_no_campaigns_and_nothing_is_created(
     unknown = invoke("campaign", "stop", "now")
     assert (unknown.exit_code, "there is no campaign 'now'" in unknown.output) == (2, True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_status_counts_the_trials_of_a_running_session(tmp_path: Path) -> None:
+    """The database gets them once it ends: until then it has those of earlier attempts."""
+    make_shown(tmp_path).close()
+
+    def trials() -> str:
+        done = invoke("campaign", "status", "--state", f"sqlite:///{tmp_path / 'state.sqlite'}")
+        (line,) = [one for one in done.stdout.splitlines() if " running " in one]
+        return line.partition(" running ")[2].lstrip()
+
+    assert trials().startswith("5 of 12")
+    forget(tmp_path / "out" / "pair-4")
+    assert trials().startswith("-")
 
 
 def test_in_the_background(place: Path) -> None:
