@@ -23,6 +23,10 @@ KIND = "static"
 RESOURCE, SCRATCH = "directory", "scratch"
 _CONNECT_S = 10.0
 _CPU_DIGITS = 6
+_NO_PROGRAM_CURE = (
+    "let the shell's start files (~/.bashrc) neither end it nor change PATH, and the user run any"
+    " program (no ForceCommand); without printenv write data_address into the inventory"
+)
 _WAYS = ("identity", "jump", "known_hosts")
 
 
@@ -229,6 +233,7 @@ def addresses(session: SshSession, host: InventoryHost) -> list[str]:
     try:
         return [str(ip_address(words[2]))]
     except (IndexError, ValueError):
+        _check_programs(session)
         raise NotFoundError(
             "the address at which to measure it can't be read",
             where=session.name,
@@ -247,6 +252,7 @@ def _addresses_of(session: SshSession, interface: str) -> list[str]:
         if len(line) > 3 and _is_address(line[2], line[3].partition("/")[0])
     }
     if not found:
+        _check_programs(session)
         said = reported.stderr.decode(errors="replace").strip()[:200]
         raise NotFoundError(
             f"the interface {interface} has no address" + (f": {said}" if said else ""),
@@ -254,6 +260,19 @@ def _addresses_of(session: SshSession, interface: str) -> list[str]:
             cure="check the name with `ip addr`, or write data_address into the inventory",
         )
     return list(found.values())
+
+
+def _check_programs(session: SshSession) -> None:
+    """Raise ReachError where no program can be run: a login without any variable there is not."""
+    ended = session.run(["printenv"])
+    if not ended.stdout:
+        said = ended.stderr.decode(errors="replace").strip()[:200]
+        raise ReachError(
+            f"printenv printed nothing there: exit status {ended.status}"
+            + f": {said}" * bool(said),
+            where=session.name,
+            cure=_NO_PROGRAM_CURE,
+        )
 
 
 def _is_address(family: str, text: str) -> bool:

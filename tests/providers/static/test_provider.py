@@ -144,6 +144,31 @@ def test_a_machine_whose_commands_print_extra_output_is_rejected(
     assert events(context) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("exit 3", "exit status 3"),
+        ("cat", "exit status 0"),
+        ("echo no such account >&2; false", "exit status 1: no such account"),
+    ],
+)
+def test_a_machine_that_runs_no_programs_is_rejected(
+    machines: Any, context: RunContext, command: str, said: str
+) -> None:
+    """Its address is unknown, too, but to write that into the inventory would not help."""
+    machine = machines("a")
+    keys = machine.sshd.directory / "authorized_keys"
+    keys.write_text(f'command="{command}" {keys.read_text()}')
+    provider = StaticProvider(settings(a=machine))
+    try:
+        with pytest.raises(ReachError, match=f"printenv printed nothing there: {said}") as caught:
+            provider.create(context)
+    finally:
+        provider.close()
+    assert "bashrc" in str(caught.value.cure)
+    assert events(context) == []
+
+
 def test_nothing_secret_is_noted(machines: Any, context: RunContext) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))
