@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from osmef.cli.console import (
     err,
     parse_overrides,
     print_json,
+    print_note,
     reporting,
     set_up_logging,
 )
@@ -31,7 +33,7 @@ from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.plan import make_plan
 from osmef.engine.recovery import note_plan
-from osmef.errors import SupplyError
+from osmef.errors import InputError, SupplyError
 from osmef.report.fit import column, table
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
@@ -96,26 +98,39 @@ def profile_command(  # noqa: PLR0913, PLR0917 - its options
         from osmef.report.machine_types import machines_of, vector_table  # noqa: PLC0415
 
         wanted = parse_overrides(overrides)
+        options = {} if "workload" in wanted else {"--set workload": "--with"}
         if flavor:
             wanted["flavor"] = f"[{', '.join(flavor)}]"
-        run = _Profile(file, wanted, out, verbose, as_json)
-        summary, path = run.measure(workloads) if workloads else run.measure_usual()
+            options["--set flavor"] = "--flavor"
+        run = _Profile(file, wanted, options, out, verbose, as_json)
+        summary, path = run.measure_usual() if workloads is None else run.measure(workloads)
         table = vector_table(machines_of(Data(path)))
         rows = table.astype(object).where(table.notna(), None).to_dict("records")
         if as_json:
             print_json({"directory": str(path), "vectors": rows})
         else:
             show(summary, path, [])
-            _print(rows)
+            if rows:
+                _print(rows)
+        if not rows:
+            print_note(
+                err,
+                "no endpoint has a flavor, so there is no machine type to profile: choose one for"
+                " each endpoint; hosts of an inventory are written with theirs",
+            )
         exit_as_judged(summary)
 
 
 @dataclass(frozen=True)
 class _Profile:
-    """What the user asks for, but for the workloads."""
+    """What the user asks for, but for the workloads.
+
+    ``options`` are the names of this command's options by the places in which problems name them.
+    """
 
     file: Path
     wanted: Mapping[str, str]
+    options: Mapping[str, str]
     out: Path
     verbose: int
     as_json: bool
@@ -141,13 +156,14 @@ class _Profile:
     def measure(self, workloads: str) -> tuple[Summary, Path]:
         """Measure with these workloads; return the summary and the run's directory."""
         wanted = {"workload": f"[{workloads}]", **self.wanted}
-        if load(self.file, wanted).scenario.repetitions < _LEAST:
-            wanted["repeat"] = str(_LEAST)
-        study = load(self.file, wanted)
-        check_study(study)
-        plan = make_plan(study)
-        check_budget(plan, cost_of(plan))
-        check_provider(plan)
+        with _naming(self.options):
+            if load(self.file, wanted).scenario.repetitions < _LEAST:
+                wanted["repeat"] = str(_LEAST)
+            study = load(self.file, wanted)
+            check_study(study)
+            plan = make_plan(study)
+            check_budget(plan, cost_of(plan))
+            check_provider(plan)
         name, suffix = study.scenario.name, self.file.suffix
         with RunDirectory.create(self.out, name, study.text, suffix) as directory:
             note_plan(directory, plan)
@@ -155,6 +171,18 @@ class _Profile:
                 plan, directory, verbose=self.verbose, as_json=self.as_json, figures=False
             )
         return summary, directory.path
+
+
+@contextmanager
+def _naming(options: Mapping[str, str]) -> Iterator[None]:
+    """Name other options as the places of problems: the user has given no ``--set`` for them."""
+    try:
+        yield
+    except InputError as error:
+        if not error.problems:
+            raise
+        found = [replace(one, file=options.get(one.file, one.file)) for one in error.problems]
+        raise InputError.from_problems(found, error.more) from error
 
 
 def _print(rows: list[dict[Any, Any]]) -> None:

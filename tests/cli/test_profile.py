@@ -51,6 +51,33 @@ def test_unknown_workloads_are_reported_before_anything_is_created(osmef: Osmef)
     assert not (osmef.directory / "results").exists()
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--with", "unixbank"), "--with:1:2: there is no workload 'unixbank'"),
+        (("--with", ""), "--with:1:1: the axis workload has no values"),
+        (("--set", "workload=[unixbank]"), "--set workload:1:2: there is no workload"),
+        (("--with", QUICK, "--flavor", ""), "--flavor:1:1: the axis flavor has no values"),
+    ],
+)
+def test_a_problem_names_the_option_that_was_given(
+    osmef: Osmef, more: Sequence[str], said: str
+) -> None:
+    ended = osmef("profile", osmef.write(SCENARIO), *more)
+    assert ended.code == 2
+    assert said in ended.err
+    assert not (osmef.directory / "results").exists()
+
+
+def test_endpoints_without_flavors_have_no_vector(osmef: Osmef) -> None:
+    host = "endpoints: {sender: {kind: host}, receiver: {kind: host}}\n"
+    path = osmef.write(f"name: hosts\nprovider: local\n{host}workload: latency\n")
+    ended = osmef("profile", path, "--with", QUICK)
+    assert ended.code == 0, ended.err
+    assert "no endpoint has a flavor" in ended.err
+    assert "machine type" not in ended.out
+
+
 IPERF3 = """\
 for word; do
   [ "$last" = -p ] && port=$word
