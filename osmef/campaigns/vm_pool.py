@@ -7,6 +7,7 @@ those of a dead conductor, are destroyed: it alone had the keys to their VMs.
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -266,7 +267,9 @@ class PoolPolicy:
             if controller.may_live:
                 where = f"a conductor on {controller.machine} may still keep its VMs"
                 cure = "if it is dead for sure: osmef reap --controller-is-dead --out"
-                self._log.note("note", f"{directory.id}: {where}; {cure} {self._row.out}")
+                self._log.note(
+                    "note", f"{directory.id}: {where}; {cure} {shlex.quote(self._row.out)}"
+                )
                 continue
             try:
                 uncounted = destroy_orphan(directory)
@@ -370,7 +373,7 @@ class PoolPolicy:
                 continue
             self._tries[pair.platform] = self._tries.get(pair.platform, 0) + 1
             self._again_at[pair.platform] = now + _AGAIN
-            cure = f"osmef reap --out {self._row.out}"
+            cure = f"osmef reap --out {shlex.quote(self._row.out)}"
             text = f"{pair.platform}: kept VMs not destroyed: {error}; if this persists: {cure}"
             self._log.note("failure", text)
 

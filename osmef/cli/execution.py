@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,7 +102,7 @@ def measure(  # noqa: PLR0913
                 summary = Run(plan, directory, observer, stop, retries_failed=again).execute()
         except OsmefError as error:
             words = "osmef resume --again failed" if again else "osmef resume"
-            resume = f"{words} {directory.path} goes on with the run"
+            resume = f"{words} {shlex.quote(str(directory.path))} goes on with the run"
             error.cure = f"{error.cure}; {resume}" if error.cure else resume
             raise
         # A signal now has nothing left to stop, and the figures take a second.

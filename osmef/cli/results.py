@@ -6,6 +6,7 @@ Also the display of a result: its figures, its table, and the paths of its files
 from __future__ import annotations
 
 import io
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ def show(
             out.print(f"figure: {escape(str(figure))}")
     out.print(f"run: [bold]{escape(str(directory))}[/]")
     if moment is Moment.END:
-        out.print(f"for a page with figures: osmef report {escape(str(directory))}")
+        out.print(f"for a page with figures: osmef report {escape(shlex.quote(str(directory)))}")
 
 
 def _print_rest(directory: Path, moment: Moment) -> None:
@@ -121,7 +122,9 @@ def _print_rest(directory: Path, moment: Moment) -> None:
     if moment is Moment.RUN:
         out.print("[yellow]still measuring[/]: these are its trials so far")
     else:
-        out.print(f"[yellow]incomplete[/]; to go on: osmef resume {escape(str(directory))}")
+        out.print(
+            f"[yellow]incomplete[/]; to go on: osmef resume {escape(shlex.quote(str(directory)))}"
+        )
 
 
 def _failures(summary: Summary, directory: Path) -> Iterator[str]:
@@ -277,7 +280,7 @@ def _so_far(directory: RunDirectory, *, running: bool) -> Summary:
         raise InputError(
             "the run has no trial yet",
             where=str(directory.path),
-            cure=f"if it was killed, go on with: osmef resume {directory.path}",
+            cure=f"if it was killed, go on with: osmef resume {shlex.quote(str(directory.path))}",
         )
     return summarise(plan, directory, running=running)
 
@@ -404,7 +407,7 @@ def _with_summary(run: Path) -> RunDirectory:
         raise InputError(
             "the run has no summary yet",
             where=str(run),
-            cure=f"if it was killed, go on with: osmef resume {run}",
+            cure=f"if it was killed, go on with: osmef resume {shlex.quote(str(run))}",
         )
     return directory
 

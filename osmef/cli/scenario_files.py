@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
 from enum import StrEnum
 from pathlib import Path
@@ -78,7 +79,7 @@ def init_command(
         if not schema.exists():
             write_atomically(schema, (json.dumps(json_schema(), indent=2) + "\n").encode())
     out.print(f"written: {escape(str(file))}, and {escape(str(schema))} for your editor")
-    out.print(f"next: osmef run {escape(str(file))}")
+    out.print(f"next: osmef run {escape(shlex.quote(str(file)))}")
 
 
 def scenario_text(kind: str) -> str:

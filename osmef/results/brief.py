@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,11 +139,10 @@ def trial_count_warning(run: RunDirectory) -> str | None:
         return None
     counts = f"summary.json counts {counted} trials, and trials.jsonl has {found}"
     is_ours = any(run.path.glob("scenario.*"))
+    resume = f"osmef resume {shlex.quote(str(run.path))}"
     if found > counted and is_ours:
-        return f"{counts}: it goes on, or was stopped; osmef resume {run.path} writes the summary"
-    again = (
-        f"measure what is missing with osmef resume {run.path}" if is_ours else "import it again"
-    )
+        return f"{counts}: it goes on, or was stopped; {resume} writes the summary"
+    again = f"measure what is missing with {resume}" if is_ours else "import it again"
     return f"{counts}: put {run.trials} back from a copy, or {again}"
 
 

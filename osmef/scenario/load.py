@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -53,7 +54,7 @@ def load_text(text: str, path: Path, overrides: Mapping[str, str] | None = None)
             cure = "put a space after the colon, as in name: my-test"
         raise tree.source.error(tree.index, what, cure)
     if _CAMPAIGN_KEY in tree.content and _OWN_KEYS.isdisjoint(tree.content):
-        cure = f"run it with: osmef campaign run {path}"
+        cure = f"run it with: osmef campaign run {shlex.quote(str(path))}"
         key = tree.content[_CAMPAIGN_KEY].key
         raise key.source.error(key.index, "this is a campaign, not a scenario", cure)
     written = tree

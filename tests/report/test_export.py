@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import shlex
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
@@ -208,6 +209,13 @@ def test_missing_options_of_a_ro_crate_export_are_reported(
     done = invoke("export", "ro-crate", SAMPLE, *more)
     assert (done.exit_code, said in done.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_in_a_cure_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path / "of may, it's new", "btc", "name: btc\n", ".yaml") as run:
+        done = invoke("export", "openmetrics", str(run.path))
+    command = done.stderr.partition("go on with: ")[2]
+    assert shlex.split(command) == ["osmef", "resume", str(run.path)]
 
 
 def test_the_dashboard_shows_what_is_exported() -> None:

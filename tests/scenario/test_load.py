@@ -58,11 +58,11 @@ def assert_inside(text: str, error: InputError) -> None:
 
 def test_a_campaign_is_named_as_such() -> None:
     text = "name: weeks\nscenarios: [a.yaml]\nproviders: {here: local}\nstart: 2026-03-23\n"
-    error = outcome(text, Path("weeks.yaml"))
+    error = outcome(text, Path("my weeks.yaml"))
     assert isinstance(error, InputError)
     (problem,) = error.problems
     assert (problem.line, problem.message) == (2, "this is a campaign, not a scenario")
-    assert problem.cure == "run it with: osmef campaign run weeks.yaml"
+    assert problem.cure == "run it with: osmef campaign run 'my weeks.yaml'"
 
 
 def test_all_keys_become_typed_values(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ The context is the dependencies that are injected. Cleanup is retried until all 
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -158,7 +159,7 @@ class Cleanup:
 
     def _notify(self, session: SessionRow, why: str) -> None:
         directory = Path(session.directory or "").parent
-        by_hand = f"it is tried again; by hand: osmef reap --out {directory}"
+        by_hand = f"it is tried again; by hand: osmef reap --out {shlex.quote(str(directory))}"
         self._log.note(
             "failure", f"{session.slot} {session.platform}: not destroyed: {why}; {by_hand}"
         )

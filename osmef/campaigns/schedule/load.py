@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,8 @@ def _parse(text: str, path: Path) -> tuple[Campaign, Node]:
         cure = "a campaign is a mapping; begin with a line such as name: four-clouds"
         raise builder.source.error(0, what, cure)
     if "scenarios" not in tree.content and "workload" in tree.content:
-        cure = f"run it with: osmef run {path}; or name it under `scenarios` of a campaign"
+        command = f"osmef run {shlex.quote(str(path))}"
+        cure = f"run it with: {command}; or name it under `scenarios` of a campaign"
         key = tree.content["workload"].key
         raise key.source.error(key.index, "this is a scenario, not a campaign", cure)
     problems, more = list(builder.problems), 0

@@ -5,6 +5,7 @@ What runs names its holder, the process that works on it: see ``osmef.campaigns.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -89,11 +90,12 @@ class Store(Leases):
                     cure="give this one another name, or move that file away",
                 )
             if found.out != about["out"] and Path(found.out).exists():
+                out = shlex.quote(str(Path(found.out).parent))
                 raise InputError(
                     f"the runs of the campaign {name!r} are in {found.out}, and would be in"
                     f" {about['out']} from now on",
                     where="--out",
-                    cure=f"give --out {Path(found.out).parent}, or move them there first",
+                    cure=f"give --out {out}, or move them there first",
                 )
             if found.text != about["text"] and active_holder(connection, found.id, now):
                 raise InputError(
