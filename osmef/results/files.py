@@ -19,16 +19,21 @@ from typing import BinaryIO, NamedTuple, Protocol
 from osmef.errors import InputError, StorageError
 from osmef.files import UnfitFileError, draft_file, open_file
 
+_NO_DIRECTORY = "is the path right? A part of it is a file, or a link that leads nowhere"
 _CURES = {
     errno.ENOSPC: "free some space on that disk",
     errno.EDQUOT: "free some space within your quota",
     errno.EFBIG: "raise the limit of the file size (ulimit -f)",
-    errno.EACCES: "choose a directory that you may write to with --out",
-    errno.EPERM: "choose a directory that you may write to with --out",
-    errno.EROFS: "choose a directory that you may write to with --out",
+    errno.EACCES: "choose a directory that you may write to",
+    errno.EPERM: "choose a directory that you may write to",
+    errno.EROFS: "choose a directory that you may write to",
     errno.ELOOP: "there is a symbolic link in its place: find out who made it, and remove it",
     errno.EINVAL: "name a file; without an option for it most commands write to standard output",
-    errno.ENOENT: "is the path right, and does the run directory still exist?",
+    errno.ENOENT: "is the path right, and does its directory still exist?",
+    errno.ENOTDIR: _NO_DIRECTORY,
+    errno.EEXIST: _NO_DIRECTORY,
+    errno.EISDIR: "name a file in this directory",
+    errno.ENAMETOOLONG: "choose a shorter name",
 }
 _FOR_READING = dict.fromkeys(
     (errno.EACCES, errno.EPERM), "check the permissions: can you read it as this user?"

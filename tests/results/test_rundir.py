@@ -63,6 +63,33 @@ def test_the_cure_of_a_full_disk_names_no_run_to_resume(tmp_path: Path) -> None:
     assert caught.value.cure == "raise the limit of the file size (ulimit -f)"
 
 
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        ("there/below/page.html", "is the path right, and does its directory still exist?"),
+        (
+            "file/page.html",
+            "is the path right? A part of it is a file, or a link that leads nowhere",
+        ),
+        (
+            "link/page.html",
+            "is the path right? A part of it is a file, or a link that leads nowhere",
+        ),
+        ("directory", "name a file in this directory"),
+        (f"{'x' * 300}.html", "choose a shorter name"),
+    ],
+)
+def test_a_path_that_takes_no_file_has_a_cure_of_its_own(
+    tmp_path: Path, name: str, cure: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(StorageError) as caught:
+        write_atomically(tmp_path / name, b"page")
+    assert caught.value.cure == cure
+
+
 def test_no_link_in_a_run_directory_is_written_through(
     run: RunDirectory, make_trial: MakeTrial, tmp_path: Path
 ) -> None:
