@@ -40,7 +40,7 @@ from osmef.engine.recovery import extension_text, moved_from, session_tag_of
 from osmef.engine.station import Station, creation_moment
 from osmef.errors import StorageError
 from osmef.facts.collect import change
-from osmef.results.observations import Purpose
+from osmef.results.observations import LoadPhase, Purpose
 from osmef.results.rundir import RunDirectory, TrialLog
 from osmef.results.summary import (
     CellInfo,
@@ -126,6 +126,7 @@ def summarise(plan: Plan, directory: RunDirectory, *, running: bool = False) -> 
         *contended_cells(by_cell),
         *short_intervals(by_cell),
         *overlap_findings(by_cell),
+        *short_backgrounds(by_cell),
         *bucket_findings(log.trials),
         *search_findings(log.trials),
         *burst_warnings(plan.cells, endpoints),
@@ -546,3 +547,37 @@ def overlap_findings(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
         " duration longer, or stagger shorter"
     )
     return [note]
+
+
+def short_backgrounds(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
+    """Report in how many trials the programs of the background ended during the measurement."""
+    shares = [
+        100 * ran_s / measured_s
+        for of in trials.values()
+        for trial in of
+        if trial.background is not None
+        and (ran_s := trial.metrics.get("background_program_s")) is not None
+        and (measured_s := _measured_s(trial)) > 0
+    ]
+    short = [share for share in shares if share < _LEAST_COMMON_PERCENT]
+    if not short:
+        return []
+    note = (
+        f"in {len(short)} of {len(shares)} trials the background ran for less than"
+        f" {_LEAST_COMMON_PERCENT:.0f} % of the measurement, {min(short):.0f} % in the worst: let"
+        " its program run longer, it is stopped at the end"
+    )
+    return [note]
+
+
+def _measured_s(trial: Trial) -> float:
+    """Return how long the measurement beside a background took, 0 where that is unknown."""
+    known = [trial.metrics.get("program_s") or 0.0]
+    known += [one.sender.elapsed_s for one in trial.transfers if one.purpose is Purpose.MEASURED]
+    known += [one.sender.elapsed_s for one in trial.datagrams if one.purpose is Purpose.MEASURED]
+    known += [
+        one.elapsed_s
+        for one in trial.exchanges
+        if (one.purpose, one.phase) == (Purpose.MEASURED, LoadPhase.LOADED)
+    ]
+    return max(known)

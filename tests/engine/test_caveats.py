@@ -11,6 +11,7 @@ from osmef.engine.summarise import (
     contended_cells,
     offered_rate_findings,
     overlap_findings,
+    short_backgrounds,
     short_intervals,
 )
 from osmef.results.trial import Status, Trial
@@ -73,6 +74,17 @@ def test_a_short_common_interval_is_reported() -> None:
     assert "in 1 of 2 trials" in note
     assert "58 % in the worst" in note
     assert short_intervals({"all": trials({"common_percent": 80.0}, {})}) == []
+
+
+def test_a_background_that_ended_before_the_measurement_is_reported() -> None:
+    told = [
+        {"program_s": 10.0, "background_program_s": seconds} for seconds in (0.1, 7.9, 8.0, 10.5)
+    ]
+    found = [one.model_copy(update={"background": "program"}) for one in trials(*told, {})]
+    (note,) = short_backgrounds({"all": found})
+    assert "in 2 of 4 trials the background ran for less than 80 %" in note
+    assert "1 % in the worst" in note
+    assert short_backgrounds({"all": found[2:], "alone": trials(*told)}) == []
 
 
 def test_a_warning_of_a_workload_about_its_numbers_is_reported_once() -> None:
