@@ -24,7 +24,7 @@ from osmef.results.tables import TABLES
 from osmef.scenario.load import load_text
 from osmef.scenario.schema import json_schema
 from osmef.units import DURATION_UNITS
-from osmef.workloads import metrics
+from osmef.workloads import metrics, tasks
 from osmef.workloads.kinds import latency, pingpong, size_sweep, udp
 
 ROOMS = (metrics, latency, size_sweep, udp, pingpong)
@@ -185,6 +185,11 @@ def test_a_reference_has_every_key_of_its_schema(page: str, schema: dict[str, An
 def test_the_scenario_reference_has_every_unit_of_a_duration() -> None:
     text = _built("scenario.md")
     assert {unit for unit in DURATION_UNITS if f"`{unit}`" not in text} == set()
+
+
+def test_the_manual_has_every_placeholder_of_programs() -> None:
+    rows = re.findall(r"^\| `\{(\w+)\}` \|", (DOCS / "program.md").read_text(), re.MULTILINE)
+    assert tuple(rows) == tasks.KNOWN
 
 
 def test_the_results_reference_has_every_metric_column_and_fact() -> None:
