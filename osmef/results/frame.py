@@ -260,7 +260,7 @@ class _Columns:
         self._part_names()
         measures = [
             (reported.get(name) or document.measure_of(name)).model_copy(
-                update={"name": _measured(name)}
+                update={"name": metric_column(name)}
             )
             for name in names
         ]
@@ -284,7 +284,7 @@ class _Columns:
         if names:
             self._swept = {names.get(name, name): of for name, of in self._swept.items()}
             self._varied = {names.get(name, name): None for name in self._varied}
-        self._metrics = {_measured(name): of for name, of in self._metrics.items()}
+        self._metrics = {metric_column(name): of for name, of in self._metrics.items()}
 
 
 def _check_whole(name: str, numbers: Sequence[int]) -> None:
@@ -321,7 +321,7 @@ def _parted(name: str, value: Any) -> str:
     return "workload.window" if name == "window" else f"swept.{name}"
 
 
-def _measured(name: str) -> str:
+def metric_column(name: str) -> str:
     """Return the name of a metric's column."""
     return f"measured.{name}" if name in _FIXED_NAMES else name
 

@@ -36,6 +36,7 @@ from osmef.report.summary import (
     written,
 )
 from osmef.report.table import OF_ONE_PAIR, is_of_one_pair, shown_measures
+from osmef.results.frame import metric_column
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, MetricSummary, Summary
 from osmef.results.trial import Bottleneck
@@ -98,10 +99,11 @@ def _distributions(
     if trials is None or not leads:
         return {}
     name = max(leads, key=lambda one: sum(one.name in cell.metrics for cell in summary.cells)).name
-    if name not in trials:
+    column = metric_column(name)
+    if column not in trials:
         return {}
-    good = trials[trials[name].notna()]
-    values = {str(cell): of[name].tolist() for cell, of in good.groupby("cell", sort=False)}
+    good = trials[trials[column].notna()]
+    values = {str(cell): of[column].tolist() for cell, of in good.groupby("cell", sort=False)}
     axis = StripAxis.of([value for of in values.values() for value in of])
     if axis is None:
         return {}

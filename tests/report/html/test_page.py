@@ -9,12 +9,14 @@ from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from osmef.analysis.describe import describe
 from osmef.errors import InputError
-from osmef.report.html.layout import check_output, fill, write_page
+from osmef.report.html.layout import Table, check_output, fill, write_page
 from osmef.report.html.page import write_report
+from osmef.report.html.results import results_table
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Cost, HourlyPrice, Summary
 from osmef.scenario.fields import Placement
@@ -38,6 +40,10 @@ def page_of(tmp_path: Path, *runs: Path) -> Page:
     return Page(output.read_text(encoding="utf-8"))
 
 
+def drawings(table: Table) -> list[str]:
+    return [str(one.drawing) for line in table.rows for one in line if one.drawing]
+
+
 def row(page: Page, start: str) -> str:
     return next(one.text for one in page.all("tr") if one.text.strip().startswith(start))
 
@@ -45,6 +51,21 @@ def row(page: Page, start: str) -> str:
 def pictures(page: Page) -> list[Element]:
     """Return the figures; the small drawings in rows say what stands beside them."""
     return [one for one in page.all("svg") if "aria-hidden" not in one.attributes]
+
+
+def test_a_metric_called_like_a_column_is_drawn_by_its_own_values(
+    make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    """A user's program may report a "status", which a frame has as measured.status."""
+    rates = [1e9, 1.01e9, 1.02e9, 1.03e9, 1.04e9, 1.05e9]
+    usual = make_summary(make_cell(aggregate_bps=rates))
+    renamed = usual.model_dump_json().replace('"aggregate_btc_bps"', '"status"')
+    key = usual.cells[0].key
+    trials = pd.DataFrame({"cell": key, "status": "ok", "measured.status": rates})
+    drawn = results_table(Summary.model_validate_json(renamed), trials)
+    same = pd.DataFrame({"cell": key, "aggregate_btc_bps": rates})
+    assert drawings(drawn) == drawings(results_table(usual, same))
+    assert drawings(drawn)[0].count("<circle") == 6
 
 
 def test_every_number_is_shown_with_its_interval(
