@@ -57,10 +57,7 @@ _COMPRESSION = "zstd"
 _S3 = "s3://"
 _AT_ONCE = 1 << 20
 _TIMEOUT_S = 60
-_CURE = (
-    "check the URL, such as s3://BUCKET/NAME, file:///PATH or memory://NAME, and the store's"
-    " credentials"
-)
+_CURE = "check the URL, such as s3://BUCKET/NAME or file:///PATH, and the store's credentials"
 
 
 class ArchivedFile(Model):

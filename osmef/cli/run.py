@@ -133,6 +133,13 @@ def _scenario(ends: list[str], duration: str, connections: str, repeat: int) -> 
             where=_HOSTS,
             cure="osmef quick HOST_A HOST_B, or osmef quick local",
         )
+    if len(set(ends)) < len(ends):
+        raise InputError(
+            f"{ends[0]} is named twice",
+            where=_HOSTS,
+            cure="name two machines; for one alone write a scenario with endpoints:"
+            " {loopback: {kind: host}}",
+        )
     found: dict[str, Any] = {"name": "quick", "provider": _LOCAL}
     if len(ends) == 2:
         hosts = {name: {"ssh": end} for name, end in zip(("host-a", "host-b"), ends, strict=True)}

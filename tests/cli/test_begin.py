@@ -68,6 +68,7 @@ def test_a_dash_writes_the_scenario_to_standard_output(osmef: Osmef) -> None:
         (("local", "--connections", "1,0"), "error: --connections: workload.connections is 0"),
         (("local", "--repeat", "0"), "error: --repeat: repeat is 0"),
         (("", "right"), "error: HOST_A HOST_B: "),
+        (("left", "left"), "error: HOST_A HOST_B: left is named twice"),
     ],
 )
 def test_a_wrong_command_line_is_reported(osmef: Osmef, words: tuple[str, ...], told: str) -> None:
