@@ -310,13 +310,19 @@ def _same_definition(
                 continue
             first = known.setdefault((scenario, cell), settings)
             for one in differences(first, settings):
-                problems.setdefault(f"{one.key} is {one.a} and {one.b}", {})[cell] = None
+                problems.setdefault(f"{one.key} is {_shown(one.a)} and {_shown(one.b)}", {})[
+                    cell
+                ] = None
     if problems:
         reported = (f"  {what}, in {_cells(list(of))}" for what, of in problems.items())
         raise InputError(
             "these were measured in different ways:\n" + "\n".join(reported),
             cure="compare runs of one workload with the same settings",
         )
+
+
+def _shown(value: object) -> object:
+    return "not set" if value is None else value
 
 
 def _cells(keys: Sequence[str]) -> str:
@@ -332,7 +338,9 @@ def _settings(run: RunDirectory) -> dict[str, dict[str, object]]:
         return {}  # it was imported, or measured with more than there is here
     cells = load_scenario(run.scenario).cells
     return {
-        cell.key: cell.scenario.model_dump(mode="json", include={"workload", "background"})
+        cell.key: cell.scenario.model_dump(
+            mode="json", by_alias=True, include={"workload", "background"}
+        )
         for cell in cells
     }
 

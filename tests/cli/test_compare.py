@@ -244,6 +244,20 @@ def test_a_comparison_of_different_definitions_is_rejected(osmef: Osmef, make_ru
     assert "workload.duration is 1.0 and 60.0, in cell all" in ended.err
 
 
+def test_settings_that_differ_are_named_as_the_scenario_names_them(
+    osmef: Osmef, make_run: MakeRun
+) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    program = "{{kind: program, run: [{{on: sender, argv: [echo]}}], metrics: {{x: {{{}}}}}}}"
+    for run, how in ((a, "json: a"), (b, "pattern: '(.)'")):
+        path = Path(run) / "scenario.yaml"
+        (line,) = (one for one in path.read_text().splitlines() if one.startswith("workload:"))
+        path.write_text(path.read_text().replace(line, f"workload: {program.format(how)}"))
+    ended = osmef("compare", a, b)
+    assert ended.code == 2
+    assert "workload.metrics.x.json is a and not set, in cell all" in ended.err
+
+
 def test_an_unknown_metric_is_refused(osmef: Osmef) -> None:
     ended = osmef("compare", str(SAMPLE), str(SAMPLE), "--metric", "speed")
     assert ended.code == 2
