@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 import urllib.error
 import urllib.request
@@ -271,12 +272,18 @@ def _token() -> str:
         message = f"the Python package {error.name} is not installed"
         raise ProviderError(message, where="gce", cure="pip install 'osmef[gce]'") from error
     errors: Any = import_module("google.auth.exceptions")
+    cure = "log in with `gcloud auth application-default login`"
     try:
         credentials, _project = auth.default(scopes=[_SCOPE])
         credentials.refresh(transport.Request())
     except errors.GoogleAuthError as error:
-        cure = "log in with `gcloud auth application-default login`"
-        raise CredentialsError(str(error), where="gce", cure=cure) from error
+        reported = ": ".join(str(one).removesuffix(".") for one in error.args)
+        raise CredentialsError(reported, where="gce", cure=cure) from error
+    # The library checks little of a file before it reads it.
+    except (OSError, AttributeError, LookupError, TypeError, ValueError) as error:
+        file = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS") or "the file of gcloud"
+        what = f"{file} holds no credentials that can be used: {error}"
+        raise CredentialsError(what, where="gce", cure=cure) from error
     return str(credentials.token)
 
 

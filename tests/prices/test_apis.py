@@ -215,6 +215,21 @@ def test_google_s_cores_and_memory_are_added_up(api: Api) -> None:
     assert found["n2-highmem-4"].money.amount == pytest.approx(4 * 0.031611 + 32 * 0.004237)
 
 
+@pytest.mark.parametrize("text", ["[]", "{", '{"type": "impersonated_service_account"}'])
+def test_a_file_without_google_s_credentials_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, api: Api, text: str
+) -> None:
+    pytest.importorskip("google.auth", reason="the extra osmef[gce] is not installed")
+    file = tmp_path / "credentials.json"
+    file.write_text(text)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+    with pytest.raises(CredentialsError) as caught:
+        fetch_gce(["us-central1"], ["n2-standard-2"], api.url)
+    assert str(file) in str(caught.value)
+    assert "Error(" not in str(caught.value), "the cause is in words"
+    assert caught.value.cure
+
+
 @pytest.mark.usefixtures("_token")
 @pytest.mark.parametrize("url", ["http://api.example.org", "https://googleapis.com.example.org"])
 def test_the_google_token_is_sent_to_google_only(api: Api, url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import Any
 import google.auth
 import requests
 from google.api_core.exceptions import GoogleAPICallError
+from google.auth import environment_vars
 from google.auth.exceptions import GoogleAuthError, TransportError
 from google.cloud import compute_v1
 
@@ -91,6 +93,8 @@ def _reason_of(error: Exception) -> str:
 def details_of(error: Exception) -> str:
     """Return the cloud's message of an error."""
     said = error.message if isinstance(error, GoogleAPICallError) else str(error)
+    if isinstance(error, GoogleAuthError):  # some have their cause beside their message
+        said = ": ".join(str(one).removesuffix(".") for one in error.args)
     return _CALL.sub("", " ".join(str(said).split())) or type(error).__name__
 
 
@@ -128,6 +132,22 @@ _OPERATIONS: Mapping[str, type] = {
 _SCOPES = ("https://www.googleapis.com/auth/compute",)
 
 
+_LOOKING = "looking for credentials"
+
+
+def _find_credentials() -> tuple[Any, str | None]:
+    """Return the credentials of Google's chain, and their project. Raises CredentialsError."""
+    try:
+        return google.auth.default(scopes=_SCOPES)
+    except GoogleAuthError as error:
+        raise ERRORS.translate(error, _LOOKING) from error
+    # The library checks little of a file before it reads it.
+    except (OSError, AttributeError, LookupError, TypeError, ValueError) as error:
+        file = os.environ.get(environment_vars.CREDENTIALS) or "the file of gcloud"
+        what = f"{_LOOKING}: {file} holds no credentials that can be used: {error}"
+        raise CredentialsError(what, cure=ERRORS.cure_of(Meaning.CREDENTIALS)) from error
+
+
 class Project(cloud.Account):
     """One project, by default that of the credentials. Thread-safe.
 
@@ -142,10 +162,7 @@ class Project(cloud.Account):
     def __init__(
         self, access: Access, waits: CloudWaits = USUAL, check: CancellationCheck = never_cancelled
     ) -> None:
-        try:
-            self._credentials, own = google.auth.default(scopes=_SCOPES)
-        except GoogleAuthError as error:
-            raise ERRORS.translate(error, "looking for credentials") from error
+        self._credentials, own = _find_credentials()
         project, url = access.get("cloud") or own, access.get("uri")
         if project is None:
             raise CredentialsError(

@@ -43,7 +43,19 @@ def test_no_credentials_are_an_error_with_a_cure(nobody: Lab) -> None:
     assert "gcloud auth application-default login" in str(caught.value)
 
 
-@pytest.mark.parametrize("text", [None, "no json", "{}", '{"type": "service_account"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "no json",
+        "{}",
+        "[]",
+        "null",
+        '{"type": "service_account"}',
+        '{"type": "impersonated_service_account"}',
+        '{"type": "external_account", "credential_source": 5}',
+    ],
+)
 def test_a_file_of_no_use_is_an_error_with_a_cure(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str | None
 ) -> None:
@@ -53,7 +65,17 @@ def test_a_file_of_no_use_is_an_error_with_a_cure(
     monkeypatch.setenv(CREDENTIALS, str(path))
     with pytest.raises(CredentialsError) as caught:
         lab.provider().check([vm()])
+    assert str(path) in str(caught.value)
+    assert "Error(" not in str(caught.value), "the cause is in words"
     assert caught.value.cure
+
+
+def test_a_directory_in_place_of_credentials_is_named(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(CREDENTIALS, str(tmp_path))
+    with pytest.raises(CredentialsError, match="Is a directory"):
+        lab.provider().check([vm()])
 
 
 def test_credentials_that_the_cloud_does_not_take(
