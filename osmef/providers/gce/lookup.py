@@ -21,6 +21,7 @@ from osmef.providers.cloud.lookup import (
     WantedFlavor,
     compare_quotas,
     fitting,
+    known_names,
     smallest,
 )
 from osmef.providers.gce.access import Project, last
@@ -112,6 +113,33 @@ def types_in(
     """Find machine types in a zone; None if it lacks one. Raises ProviderError."""
     found = {one: machine_type(project, zone, one) for one in dict.fromkeys(wanted)}
     return {k: v for k, v in found.items() if v} if all(found.values()) else None
+
+
+def check_zone(project: Project, zone: str) -> None:
+    """Raise NotFoundError where there is no such zone, or no such region."""
+    known = zones_of(project, region_of(zone))
+    if zone not in known:
+        cure = f"use one of: {', '.join(known)}"
+        raise NotFoundError(f"there is no zone {zone!r}", where="provider.zone", cure=cure)
+
+
+def lacking_types(
+    project: Project, where: str, zones: Sequence[str], wanted: Sequence[WantedFlavor]
+) -> NotFoundError:
+    """Return the error of zones each of which lacks a wanted machine type.
+
+    It names those that no zone has, with close names. Raises ProviderError.
+    """
+    every = list(dict.fromkeys(wanted))
+    lacking = [t for t in every if not any(machine_type(project, zone, t) for zone in zones)]
+    names = ", ".join(str(one) for one in lacking or every)
+    cure = "use another machine type or zone; see: gcloud compute machine-types list"
+    if lacking and isinstance(lacking[0], str):
+        service, doing = compute_v1.MachineTypesClient, "listing machine types"
+        there = (one.name for zone in zones for one in project.every(doing, service, zone=zone))
+        cure = known_names(there, lacking[0], "machine type")
+    said = f"{where} lacks {'' if lacking else 'one of: '}{names}"
+    return NotFoundError(said, where="flavor", cure=cure)
 
 
 def find_image(project: Project, wanted: str | None, architecture: str) -> Image:

@@ -276,24 +276,16 @@ def plan_zones(
     for zone, types in wanted.items():
         found = lookup.types_in(project, str(zone), types)
         if found is None:
-            raise _lacks(f"the zone {zone}", types)
+            lookup.check_zone(project, str(zone))
+            raise lookup.lacking_types(project, f"the zone {zone}", [str(zone)], types)
         offers[str(zone)] = found
     zones = lookup.zones_of(project, settings.region) if free else []
     looked = map_concurrently(lambda z: lookup.types_in(project, z, free), zones, at_once=AT_ONCE)
     there = {zone: types for zone, types in zip(zones, looked, strict=True) if types is not None}
     if free and not there:
-        raise _lacks(f"each zone of {settings.region}", free)
+        raise lookup.lacking_types(project, f"each zone of {settings.region}", zones, free)
     offers |= {zone: {**offers.get(zone, {}), **types} for zone, types in there.items()}
     return ZoneOffers(offers, list(there))
-
-
-def _lacks(where: str, types: Sequence[WantedFlavor]) -> NotFoundError:
-    names = ", ".join(dict.fromkeys(str(one) for one in types))
-    return NotFoundError(
-        f"{where} lacks one of: {names}",
-        where="provider",
-        cure="use another machine type or zone; see: gcloud compute machine-types list",
-    )
 
 
 @dataclass
