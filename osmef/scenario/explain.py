@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from osmef.errors import MOST_PROBLEMS, OsmefError, Problem
@@ -366,10 +367,21 @@ def _elsewhere(key: str) -> list[str]:
     return [".".join(path) for path in paths if path[0] != "endpoints" or ends & {*path}]
 
 
-def _missing(_error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Problem:
-    field = field_at(path)
+def _missing(_error: ErrorDetails, path: Keys, node: Node, tree: Node) -> Problem:
+    field = _field_of_kind(tree, path) or field_at(path)
     about = f" ({field.description})" if field and field.description else ""
     return node.problem(f"the key {path[-1]!r} is missing", f"add a line {path[-1]}: …{about}")
+
+
+def _field_of_kind(tree: Node, path: Keys) -> FieldInfo | None:
+    """Return the field at a path in settings of the written kind; None outside of these."""
+    around = settings_around(path)
+    if not around:
+        return None
+    kind, inner = kind_at(tree, around), path[len(around) : -1]
+    there = [model for model in models_at(around) if default_kind(model) == kind]
+    fields = [keys_of(m).get(path[-1]) for model in there for m in models_within(model, inner)]
+    return next((field for field in fields if field is not None), None)
 
 
 def _unknown_word(error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> Problem:

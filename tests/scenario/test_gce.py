@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from osmef.errors import InputError
 from osmef.scenario.clouds.gce import GceSettings
+from osmef.scenario.load import load_text
 
 USUAL = {"region": "here-1", "controller_cidr": "203.0.113.7/32"}
 
@@ -29,6 +32,15 @@ USUAL = {"region": "here-1", "controller_cidr": "203.0.113.7/32"}
 def test_settings_that_contradict_each_other(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         GceSettings(**{**USUAL, **settings})
+
+
+def test_a_missing_key_is_described_as_that_of_its_kind() -> None:
+    """On other clouds it has a default."""
+    with pytest.raises(InputError) as caught:
+        load_text("name: a\nprovider: {kind: gce, region: here-1}\n", Path("a.yaml"))
+    (problem,) = caught.value.problems
+    assert problem.message == "the key 'controller_cidr' is missing"
+    assert "by default" not in problem.cure
 
 
 def test_usual_settings() -> None:
