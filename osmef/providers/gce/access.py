@@ -48,6 +48,12 @@ _ROWS = (
         Meaning.NO_CAPACITY,
         "^(resourceexhausted|resourcepoolexhausted|zoneresourcepoolexhausted(withdetails)?)$",
     ),
+    Row(
+        Meaning.GONE,
+        statuses={404},
+        words=r"^The resource 'projects/[^/']+' was not found",
+        cure="is this the id of a project that these credentials may see? gcloud projects list",
+    ),
     Row(Meaning.GONE, "^(resource)?notfound$"),
     Row(Meaning.DENIED, statuses={403}, named=_PERMISSION, naming=_GRANT),
     Row(Meaning.OTHER, statuses=AGAIN, when=lambda error: isinstance(error, OperationError)),

@@ -12,7 +12,7 @@ from typing import Any
 
 from google.cloud import compute_v1
 
-from osmef.errors import CapacityError
+from osmef.errors import CapacityError, NotFoundError
 from osmef.providers.base import EndpointRequest, Problem
 from osmef.providers.cloud.lookup import HostRules, host_numbers
 from osmef.providers.gce.access import Project, last
@@ -95,13 +95,21 @@ def nodes_of(project: Project, settings: GceSettings, zone: str) -> dict[str, li
 
     Raises ProviderError.
     """
-    there = project.every(
-        f"listing the nodes of {settings.node_group}",
-        compute_v1.NodeGroupsClient,
-        "list_nodes",
-        zone=zone,
-        node_group=settings.node_group,
-    )
+    group = settings.node_group
+    try:
+        there = project.every(
+            f"listing the nodes of {group}",
+            compute_v1.NodeGroupsClient,
+            "list_nodes",
+            zone=zone,
+            node_group=group,
+        )
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"there is no group of sole-tenant nodes {group!r} in {zone}",
+            where="provider.node_group",
+            cure="look with: gcloud compute sole-tenancy node-groups list",
+        ) from error
     return {
         str(node.name): [last(vm) for vm in node.instances]
         for node in there

@@ -13,7 +13,7 @@ import requests
 from google.api_core.exceptions import from_http_status
 from google.auth.transport.requests import AuthorizedSession
 
-from osmef.errors import CredentialsError, ProviderError
+from osmef.errors import CredentialsError, NotFoundError
 from osmef.providers.gce.access import ERRORS, Project
 from osmef.providers.gce.provider import GceProvider
 from tests.gce.cloud import GceCloud
@@ -115,8 +115,9 @@ def test_project_is_that_of_the_settings_or_of_the_credentials(
 
 
 def test_project_that_is_not_there(lab: Lab) -> None:
-    with pytest.raises(ProviderError, match="gamma-3"):
+    with pytest.raises(NotFoundError, match="gamma-3") as caught:
         GceProvider.owned({"cloud": "gamma-3", "uri": lab.cloud.url})
+    assert "gcloud projects list" in str(caught.value.cure)
 
 
 def test_requests_that_do_not_conform_are_refused_over_http(lab: Lab) -> None:

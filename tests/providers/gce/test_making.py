@@ -285,7 +285,7 @@ def test_image_by_family_name_and_path_is_the_same(lab: Lab, image: str | None) 
         ({}, vm(flavor="n2-standard-44"), "did you mean n2-standard-4"),
         ({}, vm(flavor=FlavorNeed(vcpus=64)), "lacks 64vcpu"),
         ({"zone": "here-1-a"}, vm(flavor="c4-standard-8"), "zone here-1-a lacks"),
-        ({"node_group": "other", "zone": "here-1-a"}, vm(), "other"),
+        ({"node_group": "other", "zone": "here-1-a"}, vm(), "nodes 'other'"),
     ],
 )
 def test_missing_names_are_found_before_anything_is_created(
