@@ -59,8 +59,26 @@ def _of_one(address: IPv4Address | IPv6Address, example: str) -> str:
 _DESTINATIONS = f"{_DESTINATION}(?:,{_DESTINATION})*"
 _SSH = ("[user@]host[:port]", "write it like my-alias, me@10.0.0.7:2222 or me@[2001:db8::7]")
 
-Destination = Annotated[str, AfterValidator(_like(_DESTINATION, *_SSH)), _schema(_DESTINATION)]
-Destinations = Annotated[str, AfterValidator(_like(_DESTINATIONS, *_SSH)), _schema(_DESTINATIONS)]
+
+def _with_ports(value: str) -> str:
+    for port in re.findall(r":([0-9]+)(?=,|$)", value):
+        if not 0 < int(port) < 65536:
+            raise ValueError(f"there is no port {port}; write one of 1 to 65535")
+    return value
+
+
+Destination = Annotated[
+    str,
+    AfterValidator(_like(_DESTINATION, *_SSH)),
+    AfterValidator(_with_ports),
+    _schema(_DESTINATION),
+]
+Destinations = Annotated[
+    str,
+    AfterValidator(_like(_DESTINATIONS, *_SSH)),
+    AfterValidator(_with_ports),
+    _schema(_DESTINATIONS),
+]
 
 
 _INTERFACE = r"[^\s/=@,:-][^\s/=@,:]{0,14}"
