@@ -133,8 +133,8 @@ def load_bundle(directory: Path) -> GuestImage:
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        key = ".".join(str(step) for step in first["loc"])
-        raise _damaged(directory, f"{MANIFEST}: {key}: {first['msg']}") from error
+        steps = [MANIFEST, ".".join(str(step) for step in first["loc"]), first["msg"]]
+        raise _damaged(directory, ": ".join(filter(None, steps))) from error
     for file in manifest.files.values():
         path = directory / file.name
         if path.is_symlink():  # what it leads to would be sent to the hypervisor

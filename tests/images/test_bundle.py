@@ -58,6 +58,7 @@ def test_an_image_lists_its_files(tmp_path: Path) -> None:
         (edited(lambda manifest: named(manifest, "../plain/vmlinuz")), "files.kernel.name"),
         (edited(lambda manifest: named(manifest, "..")), "files.kernel.name"),
         (edited(lambda manifest: named(manifest, "vmlinuz\n")), "files.kernel.name"),
+        (lambda path: (path / "image.json").write_text("{"), "image.json: Invalid JSON"),
         (link, "vmlinuz is a link"),
         (lambda path: (path / "vmlinuz").unlink(), "vmlinuz is missing"),
         (lambda path: (path / "root.qcow2").write_text("ro"), "root.qcow2 is missing, or cut off"),
