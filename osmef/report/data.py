@@ -7,6 +7,7 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from osmef.analysis.similarity import COMPONENTS
@@ -219,7 +220,7 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
             f"can't read this table: {reported}", where=str(path), cure=cure
         ) from error
     for name in (name for name in numbers if name in table):
-        known = pd.to_numeric(table[name], errors="coerce")
+        known = pd.to_numeric(table[name], errors="coerce").replace([np.inf, -np.inf], np.nan)
         odd = table.index[known.isna() & table[name].notna()]
         if len(odd):
             raise InputError(

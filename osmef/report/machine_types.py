@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -95,11 +96,25 @@ def price_table(data: Data, file: Path | None) -> pd.DataFrame:
 def _read(file: Path) -> pd.DataFrame:
     if file.suffix.lower() not in {".yaml", ".yml"}:
         table = read_table(file, numbers=("price_per_hour",))
-        PriceTable(table)  # which says what is wrong with it
+        try:
+            PriceTable(table)  # which says what is wrong with it
+        except InputError as error:
+            raise InputError(error.message, where=str(file), cure=error.cure) from error
+        for line, day in enumerate(table["date"], start=2):
+            if not pd.isna(day):
+                _check_day(str(day), f"{file}:{line}")
         return table
     if not file.is_file():
         raise InputError("there is no such price list", where=str(file), cure="check the path")
     return _table([_listed(price) for price in read_prices(file)])
+
+
+def _check_day(day: str, where: str) -> None:
+    try:
+        date.fromisoformat(day)
+    except ValueError as error:
+        cure = "write it like 2026-03-01"
+        raise InputError(f"date is no day: {day!r}", where=where, cure=cure) from error
 
 
 def price_ranking(

@@ -115,8 +115,28 @@ def test_a_price_table_without_a_currency_is_rejected(osmef: Osmef) -> None:
     osmef.write("provider,flavor,price_per_hour\nlocal,small,0.1\n", "prices.csv")
     needs = ("--budget", "1 USD", "--prices", "prices.csv")
     done = osmef("recommend", SAMPLE, *needs)
-    assert (done.code, "has no column currency" in done.err) == (2, True)
+    assert done.code == 2
+    assert "prices.csv: the table of prices has no column currency" in done.err
     assert osmef("recommend", SAMPLE).code == 2
+
+
+@pytest.mark.parametrize(
+    ("price", "day", "message"),
+    [
+        ("inf", "2026-03-01", "prices.csv:2: price_per_hour is no number: 'inf'"),
+        ("1e400", "2026-03-01", "prices.csv:2: price_per_hour is no number"),
+        ("0.1", "2026-13-01", "prices.csv:2: date is no day: '2026-13-01'"),
+        ("0", "2026-03-01", "prices.csv: these prices can't be used"),
+    ],
+)
+def test_a_price_table_with_an_impossible_price_or_day_is_rejected(
+    osmef: Osmef, price: str, day: str, message: str
+) -> None:
+    columns = "provider,flavor,price_per_hour,currency,region,date,source"
+    osmef.write(f"{columns}\nlocal,small,{price},USD,,{day},us\n", "prices.csv")
+    done = osmef("prices", "rank", SAMPLE, "--prices", "prices.csv")
+    assert done.code == 2
+    assert message in done.err
 
 
 def test_the_statistics_command_checks_the_quality_of_trials(osmef: Osmef) -> None:
