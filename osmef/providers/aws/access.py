@@ -13,11 +13,12 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
-from osmef.errors import CredentialsError, ProviderError
+from osmef.errors import ApiError, CredentialsError, ProviderError
 from osmef.providers.base import Access, CancellationCheck, never_cancelled
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
+from osmef.providers.cloud.lookup import known_names
 from osmef.providers.parallel import AT_ONCE
 
 _NO_ANSWER = (
@@ -176,7 +177,24 @@ class Account(cloud.Account):
                 cure="write a region into the profile, or set AWS_DEFAULT_REGION",
             )
         self.region = str(self._session.region_name)
-        self.id = str(self.read("get_caller_identity", "logging in", service="sts")["Account"])
+        self.id = self._log_in()
+
+    def _log_in(self) -> str:
+        """Return the account's id. Raises ProviderError."""
+        try:
+            return str(self.read("get_caller_identity", "logging in", service="sts")["Account"])
+        except ApiError as error:
+            known = self._known_regions()
+            if "uri" in self.access or self.region in known:
+                raise
+            cure = f"is the region {self.region!r} right? {known_names(known, self.region)}"
+            raise ApiError(error.message, where=error.where, cure=cure) from error
+
+    def _known_regions(self) -> list[str]:
+        """List the regions that the SDK knows: newer ones it may not."""
+        session = self._session
+        partitions = session.get_available_partitions()
+        return [one for part in partitions for one in session.get_available_regions("ec2", part)]
 
     def shown(self, error: Exception, doing: str) -> ProviderError:
         """Return the error to show, with the permission that a policy lacks."""

@@ -124,3 +124,22 @@ def test_transient_errors_are_distinguished_from_permanent_ones() -> None:
 )
 def test_ec2_may_ask_for_a_pause(said: str, pause_s: float) -> None:
     assert ERRORS.pause_of(error("RequestLimitExceeded", 503, wait=said)) == pause_s
+
+
+@pytest.mark.parametrize(
+    ("region", "cure"),
+    [
+        ("eu-centrall-1", "is the region 'eu-centrall-1' right? did you mean eu-central-1"),
+        ("eu-central-1", "try again later"),
+    ],
+)
+def test_a_region_that_is_not_known_is_doubted_if_it_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, region: str, cure: str
+) -> None:
+    def read(account: Account, _action: str, doing: str, **_: object) -> None:
+        raise account.shown(sdk.EndpointConnectionError(endpoint_url="https://sts"), doing)
+
+    monkeypatch.setattr(Account, "read", read)
+    with pytest.raises(ApiError, match="logging in") as caught:
+        Account({"region": region})
+    assert cure in str(caught.value.cure)
