@@ -95,9 +95,16 @@ def is_tls(error: BaseException | None) -> bool:
     return is_tls(error.__cause__ or error.__context__)
 
 
+def is_login_refused(error: Exception) -> bool:
+    """Return whether keystone refused the login: also by 404, as of a token that has expired."""
+    login = isinstance(error, auth.HttpError) and str(error.url).endswith("/auth/tokens")
+    return login and status_of(error) in {401, 404}
+
+
 _ROWS = (
     Row(Meaning.CREDENTIALS, when=is_tls, cure=_TLS_CURE),
     Row(Meaning.CREDENTIALS, raised=_NO_CREDENTIALS),
+    Row(Meaning.CREDENTIALS, when=is_login_refused),
     Row(
         Meaning.QUOTA,
         statuses={403, 409, 413},

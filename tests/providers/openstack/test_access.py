@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import requests
+from keystoneauth1.exceptions import NotFound
 from openstack.exceptions import ForbiddenException, HttpException, SDKException
 
 from osmef.campaigns.executors.session import SessionJob, measure
@@ -172,6 +173,16 @@ def test_a_policy_error_about_quotas_is_no_quota_error(
 ) -> None:
     refused = ForbiddenException(said, http_status=403)
     assert type(ERRORS.translate(refused, "asking")) is kind
+
+
+def test_an_expired_token_is_no_resource_that_is_gone() -> None:
+    """Keystone answers 404 to a login by a token, or an application credential, of no use."""
+    tokens = "http://127.0.0.1:5000/v3/auth/tokens"
+    refused = NotFound("Failed to validate token", http_status=404, url=tokens, method="POST")
+    assert not ERRORS.is_gone(refused)
+    shown = ERRORS.translate(refused, "deleting a server")
+    assert isinstance(shown, CredentialsError)
+    assert "openstack token issue" in str(shown.cure)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 418, 429, 500, None])
