@@ -106,6 +106,12 @@ _ROWS = (
     Row(Meaning.CREDENTIALS, raised=_NO_CREDENTIALS),
     Row(Meaning.CREDENTIALS, when=is_login_refused),
     Row(
+        Meaning.CREDENTIALS,
+        raised=(auth.DiscoveryFailure,),
+        words="^Cannot use v2 authentication",
+        cure="write an auth_url that ends with /v3, in clouds.yaml or OS_AUTH_URL",
+    ),
+    Row(
         Meaning.QUOTA,
         statuses={403, 409, 413},
         words=rf"(?is)^(?!.*(policy doesn't allow|disallowed by policy)).*({_QUOTA_WORDS})",

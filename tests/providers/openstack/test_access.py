@@ -175,6 +175,16 @@ def test_a_policy_error_about_quotas_is_no_quota_error(
     assert type(ERRORS.translate(refused, "asking")) is kind
 
 
+def test_an_auth_url_of_version_2_is_reported_at_once(clouds: Path, url: str) -> None:
+    domains = "user_domain_id: default, project_domain_id: default"
+    user = f"username: u, password: p, project_name: p1, {domains}"
+    old = url.removesuffix("/v3") + "/v2.0"
+    clouds.write_text(f"clouds: {{lab: {{auth: {{auth_url: {old}, {user}}}}}}}\n")
+    with pytest.raises(CredentialsError, match="Cannot use v2") as caught:
+        open_cloud({"cloud": "lab"})
+    assert "/v3" in str(caught.value.cure)
+
+
 def test_an_expired_token_is_no_resource_that_is_gone() -> None:
     """Keystone answers 404 to a login by a token, or an application credential, of no use."""
     tokens = "http://127.0.0.1:5000/v3/auth/tokens"
