@@ -54,7 +54,7 @@ class ResourceType(resource_types.ResourceType[Account]):
         """List marked resources, of one run or all. Raises ProviderError."""
         filters = "Filter" if self.lists == "describe_hosts" else "Filters"
         request: dict[str, Any] = {filters: where(tag_key=_KEY)}
-        answer = account.read(self.lists, f"listing what is a {self.name}", **request)
+        answer = account.read(self.lists, f"listing {self.name}s", **request)
         there = (self._found(one, account, unread) for one in self._listed(answer))
         return [one for one in there if one is not None and run in {None, one.mark.run}]
 

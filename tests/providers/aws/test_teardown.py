@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from osmef.errors import PolicyError, ProviderError
+from osmef.errors import CredentialsError, PolicyError, ProviderError
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.network import make_keypair, make_net, make_subnets
 from osmef.providers.aws.provider import AwsProvider
@@ -102,6 +102,12 @@ def test_resources_of_unknown_kinds_in_a_journal_are_not_accepted(account: Accou
     known = Resource("aws", "vpc", "osmef-a", "a", "vpc-1")
     assert AwsProvider.recognises(known)
     assert not AwsProvider.recognises(replace(known, kind="vpd"))
+
+
+def test_the_error_of_a_list_says_what_is_listed(api: Api, account: Account) -> None:
+    api.faults.append(Fault("DescribeInstances", "ExpiredToken"))
+    with pytest.raises(CredentialsError, match="listing instances: "):
+        kinds(account)
 
 
 def test_only_a_resource_still_in_use_remains_and_is_reported(
