@@ -35,7 +35,7 @@ from osmef.engine.reap import (
     reap,
 )
 from osmef.errors import InputError
-from osmef.providers import provider_kinds
+from osmef.providers import provider_class, provider_kinds
 from osmef.providers.base import Access
 from osmef.results.rundir import RESULTS
 from osmef.units import parse_duration
@@ -154,6 +154,10 @@ def _search(out: Path, provider: str | None, older_than: str | None, access: Acc
             message, _, cure = str(error).partition("; ")
             raise InputError(message, where="--older-than", cure=cure) from error
     if provider is not None:
+        for key in sorted(access.keys() - provider_class(provider).found_by):
+            options = [f"--{one}" for one in sorted(provider_class(provider).found_by)]
+            cure = f"leave it out{', or use ' if options else ''}{' or '.join(options)}"
+            raise InputError(f"{provider} has nothing that it names", where=f"--{key}", cure=cure)
         check_access(
             provider, {k: v for k, v in access.items() if k == "uri"}, "--uri", whole=False
         )

@@ -241,7 +241,9 @@ def _owned(
                     check_access(kind, access, "a journal")
                 yield from provider_class(kind).owned(access, unread=result.unread.append)
             except OsmefError as error:  # a machine that is down is no ProviderError
-                result.errors.append(error)
+                # Journals name places where the user names none.
+                if access or len(accesses) == 1 or not isinstance(error, InputError):
+                    result.errors.append(error)
 
 
 def _named(kind: str, runs: Mapping[str, _JournalledRun]) -> list[Access]:

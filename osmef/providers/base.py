@@ -216,6 +216,8 @@ class Provider(ABC):
     """Whether further network cards of different tenants are on common networks."""
     access_model: type[CloudAccess] = CloudAccess
     """What an ``access`` may say: each key as its scenario's settings take it."""
+    found_by: frozenset[str] = frozenset({"cloud", "region", "uri"})
+    """By which keys of an ``access`` a user names the place where ``owned`` is to look."""
 
     @abstractmethod
     def check(

@@ -26,6 +26,7 @@ class MemoryCloud(LocalProvider):
     """Named by ``cloud``; without a name there are no credentials."""
 
     kind = "memory"
+    found_by = frozenset({"cloud"})
     sites: ClassVar[dict[str, Site]] = {}
     unreadable: ClassVar[list[str]] = []
     calls: ClassVar[list[tuple[str, tuple[str, ...]]]] = []

@@ -798,6 +798,10 @@ def test_reap_lists_spared_resources_and_destroys_them_only_if_the_user_allows(
         (["--uri", "qemu:///system"], 2, "--uri needs --provider"),
         (["--older-than", "2"], 2, "--older-than"),
         (["--provider", "memory"], 3, "no credentials"),
+        (["--provider", "memory", "--region", "r"], 2, "or use --cloud"),
+        (["--provider", "local", "--uri", "qemu:///system"], 2, "--uri: local has nothing that it"),
+        (["--provider", "static", "--region", "r"], 2, "--region: static has nothing that it"),
+        (["--provider", "static"], 2, "no machine is named"),
     ],
 )
 def test_wrong_reap_arguments_are_reported_with_a_cure(
@@ -807,6 +811,15 @@ def test_wrong_reap_arguments_are_reported_with_a_cure(
     assert ended == code
     assert told in text
     assert "cure" in text
+
+
+def test_the_places_in_journals_need_no_name(tmp_path: Path, memory: dict[str, Site]) -> None:
+    """Static hosts have no place of their own: journals name them, or the user."""
+    host = {"host": "a", "ssh": "127.0.0.1:1"}
+    lost = replace(thing("one", "run"), provider="static", kind="directory", access=host)
+    dead_run(tmp_path, lost)
+    (error,) = find_orphans(Search(tmp_path, "static")).errors
+    assert "127.0.0.1" in str(error.where) or "127.0.0.1" in error.message
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")

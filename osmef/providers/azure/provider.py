@@ -430,6 +430,7 @@ class AzureProvider(VmCloud[Subscription, Mark, Vm]):
     Settings = AzureSettings
     rules = placement
     access_model = AzureAccess
+    found_by = frozenset({"cloud", "uri"})
     types = TYPES
     provisioner_type = Provisioner
     opener = Subscription

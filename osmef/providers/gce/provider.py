@@ -392,6 +392,7 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
     Settings = GceSettings
     rules = placement
     access_model = GceAccess
+    found_by = frozenset({"cloud", "uri"})
     types = TYPES
     provisioner_type = Provisioner
     mark_type = Mark

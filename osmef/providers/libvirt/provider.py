@@ -203,6 +203,7 @@ class LibvirtProvider(Provider):
     nics_carry = EVERYTHING
     Settings = LibvirtSettings
     access_model = LibvirtAccess
+    found_by = frozenset({"uri"})
 
     def __init__(self, settings: LibvirtSettings) -> None:
         self._settings = settings
@@ -383,13 +384,14 @@ class LibvirtProvider(Provider):
     def owned(
         cls, access: Access, run: str | None = None, unread: Unread = ignore_unreadable
     ) -> list[Resource]:
-        """List marked resources on a host, by default on this machine."""
-        if "cloud" in access:
-            cure = "name the host by its URI: --uri qemu+ssh://me@host/system"
-            raise InputError("hosts of libvirt are in no cloud", where="--cloud", cure=cure)
+        """List marked resources on a host, by default on this machine.
+
+        Raises ProviderError, InputError where this machine has no libvirt.
+        """
         uri = access.get("uri") or os.environ.get("LIBVIRT_DEFAULT_URI") or _own_uri()
         if uri is None:
-            return []
+            cure = "name the host by its URI: --uri qemu+ssh://me@host/system"
+            raise InputError("this machine has no libvirt", where="libvirt", cure=cure)
         host = Hypervisor(uri, uri)
         try:
             return owned(host, run, unread)

@@ -71,6 +71,7 @@ class LocalProvider(Provider):
     kind = _KIND
     carries = EVERYTHING
     gives_nics = True
+    found_by = frozenset[str]()
     nics_carry = EVERYTHING
     Settings = LocalSettings
     families = frozenset(Family)

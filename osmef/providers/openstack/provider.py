@@ -65,6 +65,7 @@ class OpenStackProvider(VmCloud[Cloud, Mark, Server]):
     Settings = OpenStackSettings
     rules = placement
     access_model = OpenStackAccess
+    found_by = frozenset({"cloud", "region"})
     types = TYPES
     mark_type = Mark
     opener = staticmethod(open_cloud)

@@ -42,6 +42,7 @@ class StaticProvider(Provider):
     kind = machine.KIND
     Settings = StaticSettings
     access_model = StaticAccess
+    found_by = frozenset({"uri"})
     families = frozenset(Family)
     outside = frozenset(Family)
     gives_nics = True
@@ -212,8 +213,6 @@ class StaticProvider(Provider):
         A ``uri`` is a machine as the inventory's ``ssh`` names it. A lock that can't be read is all
         that there is to look at: it is an error. Raises ReachError, CredentialsError, InputError.
         """
-        if not access:
-            return []
         found = machine.held(_named(access))
         return [one for one in found if run in {None, one.run}]
 
@@ -275,8 +274,8 @@ def _named(access: Access) -> Access:
     if "host" in access:
         return access
     if "uri" not in access:
-        cure = "name the machine: --uri [user@]host[:port], or an alias of OpenSSH's configuration"
-        raise InputError("static hosts are in no cloud", where="--cloud", cure=cure)
+        cure = "name it: --uri [user@]host[:port], or an alias of OpenSSH's configuration"
+        raise InputError("no machine is named", where="static", cure=cure)
     return {**access, "host": access["uri"], "ssh": access["uri"]}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from osmef.errors import InputError
 from osmef.providers.base import Resource
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, Maker, Mark, libvirt
@@ -140,4 +141,13 @@ def test_a_guest_that_was_migrated_is_taken_from_where_it_is(host: Hypervisor, l
 def test_the_cloud_option_is_rejected_for_libvirt(osmef: Osmef) -> None:
     ended = osmef("reap", "--provider", "libvirt", "--cloud", "lab")
     assert ended.code == 2
-    assert "cure: name the host by its URI" in ended.err
+    assert "cure: leave it out, or use --uri" in ended.err
+
+
+def test_a_machine_without_libvirt_is_not_said_to_have_nothing_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("osmef.providers.libvirt.provider._own_uri", lambda: None)
+    monkeypatch.delenv("LIBVIRT_DEFAULT_URI", raising=False)
+    with pytest.raises(InputError, match="this machine has no libvirt"):
+        LibvirtProvider.owned({})
