@@ -174,7 +174,7 @@ class Account(cloud.Account):
             raise CredentialsError(
                 "nothing says which region to use",
                 where=self.name,
-                cure="write a region into the profile, or set AWS_DEFAULT_REGION",
+                cure="write provider.region (for reap --region), or set AWS_DEFAULT_REGION",
             )
         self.region = str(self._session.region_name)
         self.id = self._log_in()

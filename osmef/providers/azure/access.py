@@ -119,10 +119,24 @@ def code_of(error: Exception) -> str:
     return code
 
 
+_TRIED = re.compile(r"^\t(\w+): (.+)$", re.MULTILINE)
+_ABSENT = re.compile("unavailable|not found on path|not installed|could not be found|requires the")
+
+
+def _of_credentials(message: str) -> str:
+    """Return which credentials of the SDK's chain failed; most of the chain is not configured."""
+    if "Attempted credentials:" not in message:
+        return message
+    tried = _TRIED.findall(message)
+    failed = [f"{kind}: {why}" for kind, why in tried if not _ABSENT.search(why)]
+    return "; ".join(failed) or "no credentials were found"
+
+
 def details_of(error: Exception) -> str:
     """Return Azure's message of an error."""
     reported = getattr(error, "error", None)
-    texts = [getattr(reported, "message", None) or getattr(error, "message", None) or str(error)]
+    message = getattr(error, "message", None) or str(error)
+    texts = [getattr(reported, "message", None) or _of_credentials(message)]
     texts += [
         getattr(detail, "message", None) for detail in getattr(reported, "details", None) or ()
     ]
@@ -219,7 +233,8 @@ class Subscription(cloud.Account):
             raise CredentialsError(
                 "nothing says which subscription to use",
                 where="provider: azure",
-                cure="set AZURE_SUBSCRIPTION_ID, or write provider.tenants: {NAME: ID}",
+                cure="set AZURE_SUBSCRIPTION_ID, or write provider.tenants: {NAME: ID} (for reap"
+                " --cloud ID)",
             )
         super().__init__({**access, "cloud": id_}, f"subscription {id_}", waits, check)
         self.id = id_

@@ -174,7 +174,7 @@ class Project(cloud.Account):
             raise CredentialsError(
                 "the credentials name no project",
                 where="provider: gce",
-                cure="write provider.project, or set GOOGLE_CLOUD_PROJECT",
+                cure="write provider.project (for reap --cloud), or set GOOGLE_CLOUD_PROJECT",
             )
         super().__init__(access_with(cloud=project, uri=url), project, waits, check)
         self.id = project

@@ -323,7 +323,7 @@ def _find_region(access: Access) -> CloudRegion:
         raise CredentialsError(
             "nothing says which cloud to use",
             where="provider: openstack",
-            cure="write provider.cloud, set OS_CLOUD, or load your openrc file",
+            cure="write provider.cloud (for reap --cloud), set OS_CLOUD, or load your openrc file",
         )
     try:
         # With both at work a clouds.yaml in reach would silently win over OS_* variables.

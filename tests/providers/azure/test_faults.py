@@ -6,7 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from azure.core.exceptions import HttpResponseError, ServiceRequestError, ServiceResponseError
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    HttpResponseError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
 
 from osmef.errors import (
     ApiError,
@@ -17,7 +22,7 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
-from osmef.providers.azure.access import ERRORS, Subscription
+from osmef.providers.azure.access import ERRORS, Subscription, details_of
 from osmef.providers.azure.network import public_ip
 from osmef.providers.azure.resource_types import TYPES, Maker
 from osmef.providers.marks import Mark
@@ -191,9 +196,23 @@ def test_wrong_credentials_are_reported(api: Api, monkeypatch: pytest.MonkeyPatc
 
 def test_missing_credentials_are_reported(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_CLIENT_SECRET")
-    with pytest.raises(CredentialsError) as caught:
+    with pytest.raises(CredentialsError, match="logging in: no credentials were found\n") as caught:
         Subscription({"uri": api.arm.url})
     assert "AZURE_CLIENT_SECRET" in str(caught.value.cure)
+
+
+def test_of_the_chain_of_credentials_those_that_failed_are_reported() -> None:
+    """Here is what the SDK writes of one that was refused among those that are not there."""
+    said = ClientAuthenticationError(
+        "DefaultAzureCredential failed to retrieve a token from the included credentials.\n"
+        "Attempted credentials:\n"
+        "\tEnvironmentCredential: EnvironmentCredential authentication unavailable. Environment"
+        " variables are not fully configured.\nVisit https://aka.ms/x to troubleshoot.\n"
+        "\tAzureCliCredential: Please run 'az login' to set up an account\n"
+        "\tAzurePowerShellCredential: PowerShell is not installed\n"
+        "To mitigate this issue, please refer to the troubleshooting guidelines here."
+    )
+    assert details_of(said) == "AzureCliCredential: Please run 'az login' to set up an account"
 
 
 def test_a_missing_subscription_is_reported(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
