@@ -429,6 +429,8 @@ def transfer_failed(
         cure = "its sshd allows one session only: set MaxSessions there to 10, the usual"
     elif isinstance(error, PermissionError):
         cure = "let this user write there, or log in as another"
+    elif isinstance(error, FileNotFoundError):
+        cure = "make the directory of this path there, or mount what belongs there"
     elif closed:
         cure = "is its disk full, or is that read-only?"
     else:

@@ -59,7 +59,7 @@ def _decode(data: bytes, where: str) -> str:
         raise good.error(
             len(good.text) - 1,
             f"the file is not UTF-8: byte 0x{data[error.start]:02X} is no text",
-            "save it as UTF-8; is this a scenario file?",
+            "save it as UTF-8; is this the right file?",
         ) from None
 
 

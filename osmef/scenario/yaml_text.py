@@ -79,7 +79,7 @@ def read_yaml(source: SourceText) -> tuple[Node | None, Builder]:
         raise source.error(
             error.position,
             f"the character U+{error.character:04X} does not belong in a text file",
-            "remove it; is this a scenario file?",
+            "remove it; is this the right file?",
         ) from None
     except yaml.MarkedYAMLError as error:
         raise _explain(source, error) from None

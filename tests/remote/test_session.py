@@ -125,11 +125,27 @@ def test_a_directory_of_others_is_not_taken(session: SshSession, tmp_path: Path)
             session.make_directory(str(tmp_path / name))
 
 
-@pytest.mark.parametrize("path", ["/proc/no/such/place", "/"])
-def test_a_file_that_can_t_be_written_is_an_error(session: SshSession, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "cure"),
+    [
+        ("/proc/no/such/place", "make the directory of this path there"),
+        ("/", "is its disk full, or is that read-only?"),
+    ],
+)
+def test_a_file_that_can_t_be_written_is_an_error(
+    session: SshSession, path: str, cure: str
+) -> None:
     with pytest.raises(ReachError, match="writing") as raised:
         session.put(b"x", path, 0o600)
-    assert raised.value.cure == "is its disk full, or is that read-only?"
+    assert str(raised.value.cure).startswith(cure)
+
+
+def test_a_link_without_its_directory_is_an_error_that_says_so(
+    session: SshSession, tmp_path: Path
+) -> None:
+    with pytest.raises(ReachError, match="making") as raised:
+        session.link("of-run", str(tmp_path / "none/lock"))
+    assert str(raised.value.cure).startswith("make the directory of this path there")
 
 
 def test_a_file_is_put_through_no_link(session: SshSession, tmp_path: Path) -> None:
