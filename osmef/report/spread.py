@@ -90,7 +90,7 @@ def ecdf(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None)
         )
     axes.set_ylim(0, 1.03)
     axes.set_xlabel(how.label)
-    axes.set_ylabel(look.y_label or f"share of the {over} up to it")
+    axes.set_ylabel(look.y_label or f"cumulative share of {over}")
     look.apply(axes)
     return figure
 
