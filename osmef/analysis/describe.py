@@ -153,7 +153,7 @@ def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -
         median=statistics.median(known) if known else None,
         mean=mean,
         stdev=stdev,
-        cov_percent=100 * stdev / mean if mean and stdev is not None else None,
+        cov_percent=100 * stdev / abs(mean) if mean and stdev is not None else None,
         min=min(known, default=None),
         max=max(known, default=None),
         ci95_low=interval.low,

@@ -190,7 +190,7 @@ def variability(sessions: pd.DataFrame, value: str, by: Sequence[str]) -> pd.Dat
     ``sessions`` is a result of ``session_results``; a platform is a combination of the columns
     ``by``. Columns: those of ``by``; sessions, their number; median, the platform's result, with
     ci95_low and ci95_high (``quantile_interval``); mean; stdev, with n - 1; cov_percent = 100 *
-    stdev / mean; min and max; all but the CoV in the unit of ``value``. Unknown values are NaN.
+    stdev / |mean|; min and max; all but the CoV in the unit of ``value``. Unknown values are NaN.
     Assumed is that sessions are independent. The CoV of 4 sessions is uncertain: of normal results,
     the true one may be from 0.6 to 3.7 times as large (95 %).
 

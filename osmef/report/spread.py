@@ -201,7 +201,7 @@ def cov(
     of = "session results" if by_session else "trials"
     header = Words(
         f"Coefficient of variation over the {of}",
-        f"100 * sample standard deviation (n - 1) / mean, over the {of} of a cell. In"
+        f"100 * sample standard deviation (n - 1) / |mean|, over the {of} of a cell. In"
         " brackets: 95 % interval, if they are normally distributed (Vangel).",
         source_of(trials),
     )

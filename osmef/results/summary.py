@@ -65,7 +65,7 @@ class MetricSummary(Model):
     median: float | None = Field(description="median")
     mean: float | None = Field(description="arithmetic mean")
     stdev: float | None = Field(description="sample standard deviation (n - 1)")
-    cov_percent: float | None = Field(description="coefficient of variation, 100 * stdev / mean")
+    cov_percent: float | None = Field(description="coefficient of variation, 100 * stdev / |mean|")
     min: float | None = Field(description="smallest")
     max: float | None = Field(description="largest")
     ci95_low: float | None = Field(description="lower end of the exact 95 % interval of the median")

@@ -29,6 +29,10 @@ def test_describe_a_small_sample() -> None:
     assert (metric.ci95_low, metric.ci95_high, metric.ci95_reason) == (2.0, 9.0, None)
 
 
+def test_the_coefficient_of_variation_of_negative_values_is_positive() -> None:
+    assert describe([-8.0, -12.0]).cov_percent == describe([8.0, 12.0]).cov_percent
+
+
 def test_unknown_statistics_are_none_and_never_zero() -> None:
     nothing = describe([None, None])
     assert nothing.n == 0
