@@ -333,7 +333,7 @@ def _contrast(strata: _Strata) -> dict[str, object]:
     used = [pair for pair in strata if all(pair)]
     a, b = ([value for pair in used for value in pair[side]] for side in (0, 1))
     middle = statistics.median(b) if b else None
-    share = 100 * shift.value / middle if shift.value is not None and middle else None
+    share = 100 * shift.value / abs(middle) if shift.value is not None and middle else None
     return {
         "n_a": shift.n_a,
         "n_b": shift.n_b,
@@ -530,7 +530,7 @@ def _changes(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
             **_between(rows, cut),
             "before": before,
             "after": after,
-            "difference_percent": 100 * (after - before) / before if before else math.nan,
+            "difference_percent": 100 * (after - before) / abs(before) if before else math.nan,
         }
 
 

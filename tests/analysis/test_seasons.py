@@ -240,6 +240,17 @@ def test_a_step_over_the_weeks_is_found_where_it_is() -> None:
     assert course_table(table)["changes"].tolist() == [1]
 
 
+def test_differences_in_percent_have_the_sign_of_those_in_the_unit() -> None:
+    table = sessions(step=-10.0)
+    table["value"] -= 1000.0
+    (change,) = change_table(table).to_dict("records")
+    assert change["after"] < change["before"] < 0
+    assert change["difference_percent"] < 0
+    for row in contrast_table(table).to_dict("records"):
+        assert row["median_b"] < 0
+        assert row["difference_percent"] * row["difference"] > 0
+
+
 @pytest.mark.parametrize(("days", "lost"), [(14, 0), (14, 3), (28, 0), (28, 9)])
 def test_a_step_is_found_also_beside_a_gap(days: int, lost: int) -> None:
     table = sessions(days, step=-10.0)
