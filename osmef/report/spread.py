@@ -136,7 +136,8 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
         axes.tick_params(axis="x", labelsize=7)
     axes.set_xlim(-0.5, len(order) - 0.5)
     axes.grid(visible=False, axis="x")
-    axes.set_ylim(bottom=0)
+    if known[name].min() >= 0:
+        axes.set_ylim(bottom=0)
     axes.set_ylabel(look.y_label or how.label)
     look.apply(axes)
     return figure

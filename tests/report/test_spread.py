@@ -57,6 +57,16 @@ def test_sessions_are_boxes_and_few_trials_points(make_trials: MakeTrials) -> No
     assert "Fewer than 5 trials" in texts(figure)[-1]
 
 
+def test_sessions_of_negative_values_are_within_the_axis(make_trials: MakeTrials) -> None:
+    trials = by_session(make_trials, {"peak": 9, "night": 3})
+    (axes,) = visible(sessions(trials))
+    assert axes.get_ylim()[0] == 0
+    (axes,) = visible(sessions(trials.assign(aggregate_btc_bps=-trials["aggregate_btc_bps"])))
+    low, high = axes.get_ylim()
+    assert low < -9
+    assert high > -1
+
+
 def test_without_sessions_there_is_no_session_figure(make_trials: MakeTrials) -> None:
     with pytest.raises(NothingToDrawError, match="sessions"):
         sessions(make_trials())
