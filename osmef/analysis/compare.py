@@ -440,7 +440,9 @@ def _row(
     found = verdict(shift.interval, margin, allowed.measure.better, known, 1 - confidence)
     alone = verdict(shift.interval, margin, allowed.measure.better)
     unscaled = median == 0 and allowed.share > margin and found is not DifferenceVerdict.SAME
-    reason = shift.interval.reason or (_NO_SHARE if unscaled else None)
+    reason = _NO_SHARE if unscaled else None
+    if shift.interval.reason is not None:  # which has B before A
+        reason = f"n = {len(a)} and {len(b)} are too few for {100 * confidence:g} %"
     if bool(a) != bool(b):
         reason = f"only {'A' if a else 'B'} has it"
     elif found is not alone:

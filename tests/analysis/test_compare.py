@@ -80,6 +80,8 @@ def test_too_few_trials_are_inconclusive_with_a_reason() -> None:
     row = compare(trials(BASE[:3]), trials([1.0, 2.0, 3.0])).iloc[0]
     assert row["verdict"] == "inconclusive"
     assert row["reason"] == "n = 3 and 3 are too few for 95 %"
+    row = compare(trials(BASE[:3]), trials(BASE[:2])).iloc[0]
+    assert row["reason"] == f"n = {row['n_a']} and {row['n_b']} are too few for 95 %"
 
 
 def test_a_metric_that_one_side_lacks_is_inconclusive() -> None:
