@@ -37,9 +37,10 @@ class VarianceComponents:
     """Variance components of a cell. Standard deviations are in the unit of the values.
 
     ``trials`` are those of a pair, in the mean over pairs as the variances need it; ``median`` and
-    ``interval`` are those of the medians of pairs; ``mean_interval`` is Student's of the mean over
-    pairs, which takes few pairs, but normal ones; ``between_share`` is that of the variance of one
-    trial on one pair which is from the pair, 0 to 1, None where there is no spread at all.
+    ``interval`` are those of the medians of pairs; ``mean`` is that of the means of pairs, each of
+    which counts once, and ``mean_interval`` Student's, which takes few pairs, but normal ones;
+    ``between_share`` is that of the variance of one trial on one pair which is from the pair, 0 to
+    1, None where there is no spread at all.
     """
 
     pairs: int
@@ -106,10 +107,10 @@ def variance_components(values: Mapping[str, Sequence[float]]) -> VarianceCompon
     counts, total = [len(rows) for rows in known], sum(map(len, known))
     if len(known) < 2 or total <= len(known):
         return None
-    mean = sum(map(sum, known)) / total
+    middle = sum(map(sum, known)) / total
     means = [statistics.fmean(rows) for rows in known]
     inner = sum((value - m) ** 2 for rows, m in zip(known, means, strict=True) for value in rows)
-    outer = sum(n * (m - mean) ** 2 for n, m in zip(counts, means, strict=True))
+    outer = sum(n * (m - middle) ** 2 for n, m in zip(counts, means, strict=True))
     within = inner / (total - len(known))
     each = (total - sum(n * n for n in counts) / total) / (len(known) - 1)
     between = max(0.0, (outer / (len(known) - 1) - within) / each)
@@ -117,7 +118,7 @@ def variance_components(values: Mapping[str, Sequence[float]]) -> VarianceCompon
     return VarianceComponents(
         pairs=len(known),
         trials=each,
-        mean=mean,
+        mean=statistics.fmean(means),
         median=statistics.median(medians),
         interval=quantile_interval(medians),
         mean_interval=_student(means),

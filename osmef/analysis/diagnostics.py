@@ -300,7 +300,7 @@ def variance_table(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame
     ``trials`` are those of ``osmef.load``. Columns: cell; metric; pairs; trials, of a pair;
     between_percent and within_percent, standard deviations in percent of the mean; between_share,
     the share of the variance between pairs; mean, with the ends of its interval over pairs,
-    mean_low and mean_high (``Split.mean_interval``), in the metric's unit; more, "pairs" or
+    mean_low and mean_high (``mean_interval``), in the metric's unit; more, "pairs" or
     "trials", whichever narrows it more for its time; always pairs with fewer than 6, which give no
     interval of the median; pair_narrows_percent, by how much one more pair narrows it, pair_s, the
     seconds of its trials, and pair_cost, what the VMs cost more; trials_narrow_percent, trials_s

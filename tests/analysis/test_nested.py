@@ -58,6 +58,16 @@ def test_by_hand() -> None:
     assert found.standard_error() ** 2 == pytest.approx(17 / 2 + 2 / 4)
 
 
+def test_the_mean_over_pairs_is_in_the_middle_of_its_interval() -> None:
+    found = variance_components({"a": [1.0] * 12, **{str(pair): [2.0] for pair in range(5)}})
+    assert found is not None
+    low, high = found.mean_interval.low, found.mean_interval.high
+    assert low is not None
+    assert high is not None
+    assert low < found.mean < high
+    assert found.mean == pytest.approx((1 + 5 * 2) / 6) == (low + high) / 2
+
+
 def test_the_interval_over_pairs_holds_where_that_of_all_trials_does_not() -> None:
     chance, held, pooled = np.random.default_rng(3), 0, 0
     for _ in range(300):
