@@ -457,17 +457,19 @@ def _changed(row: Row, lines: list[str]) -> Field:
 
 
 def _level(one: dict[Hashable, Any], scale: Scale) -> str:
+    share = none_if_missing(one["difference_percent"])
     return (
         f"between {one['last']} and {one['first']}: {scale.show(one['before'])} to"
-        f" {scale.show(one['after'])} ({one['difference_percent']:+.3g} %)"
+        f" {scale.show(one['after'])}" + ("" if share is None else f" ({share:+.3g} %)")
     )
 
 
 def _spread(one: dict[Hashable, Any]) -> str:
-    return (
-        f"between {one['last']} and {one['first']}: ± {one['before']:.2g} % to"
-        f" ± {one['after']:.2g} %"
+    before, after = (
+        "unknown" if none_if_missing(one[side]) is None else f"± {one[side]:.2g} %"
+        for side in ("before", "after")
     )
+    return f"between {one['last']} and {one['first']}: {before} to {after}"
 
 
 def _p(value: object, least: float | None = None) -> Field:

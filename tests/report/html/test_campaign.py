@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +12,7 @@ import pytest
 from osmef.report.html.campaign import calendar_table, render_campaign, write_campaign_report
 from tests.chromium import chromium
 from tests.report.html.parsed import Page
-from tests.report.weeks import campaign
+from tests.report.weeks import START, campaign
 
 EVIL = """</script><script>alert(1)</script>'"><img src=x onerror=alert(2)>&amp;"""
 
@@ -37,6 +39,16 @@ def test_the_page_has_every_table_once() -> None:
     assert "0.1 USD" in text
     ids = [one.attributes["id"] for one in page.elements if "id" in one.attributes]
     assert len(ids) == len(set(ids))
+
+
+def test_a_change_from_a_level_of_zero_has_no_percentage() -> None:
+    data = campaign(-0.1)
+    early = data.trials["started_at"] < START + timedelta(days=7)
+    rates = data.trials["aggregate_btc_bps"].mask(early, 0.0)
+    page = Page(render_campaign(replace(data, trials=data.trials.assign(aggregate_btc_bps=rates))))
+    text = "".join(one.text for one in page.all("main"))
+    assert "between 01-10 weekend-offpeak and 01-11 weekday-peak: 0 to " in text
+    assert "nan" not in text
 
 
 def test_a_small_cost_is_not_shown_as_zero() -> None:
