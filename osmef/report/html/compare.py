@@ -24,6 +24,7 @@ from osmef.report.html.layout import (
     check_output,
     fill,
     number,
+    sort_key,
     strip,
     write_page,
 )
@@ -178,8 +179,8 @@ def _fields(row: Row, values: Values, measure: Measure, names: Mapping[str, str]
         Field(names[str(row["cell"])]),
         Field(measure.words),
         *ends,
-        Field(change, key=repr(row["difference"] / (abs(row["median_a"]) or 1.0))),
-        Field(interval, key=repr(row["low"])),
+        Field(change, key=sort_key(row["difference"] / (abs(row["median_a"]) or 1.0))),
+        Field(interval, key=sort_key(row["low"])),
         number(row["p"]),
         Field(f"{row['n_a']}, {row['n_b']}", key=str(row["n_b"])),
         Field(verdict + mark, reason, emphasis=_EMPHASES.get(verdict, Emphasis.PLAIN)),

@@ -182,14 +182,19 @@ def show_number(value: float | None) -> str:
     """Format a number with three digits and thousands separators; a dash if unknown."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    if abs(value) >= 1000:
+    if abs(value) >= 999.5:
         return f"{value:,.0f}".replace(",", _NARROW_SPACE)
     return f"{value:.3g}"
 
 
 def number(value: float | None, *lines: str) -> Field:
     """Return a number as a field with itself as sort key."""
-    return Field(show_number(value), lines, "" if value is None else repr(value))
+    return Field(show_number(value), lines, sort_key(value))
+
+
+def sort_key(value: float | None) -> str:
+    """Return the key by which a field of a number is sorted."""
+    return "" if value is None or math.isnan(value) else repr(value)
 
 
 def text(value: object) -> Field:

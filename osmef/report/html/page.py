@@ -27,6 +27,7 @@ from osmef.report.html.layout import (
     fill,
     number,
     scale_of,
+    sort_key,
     text,
     write_page,
 )
@@ -335,7 +336,7 @@ def _trust(found: pd.DataFrame, trials: pd.DataFrame, names: Mapping[str, str]) 
             Field(names[str(row["cell"])]),
             Field(str(row["metric"])),
             Field(str(row["n"])),
-            Field(needed_of(row), key=repr(row["repetitions"])),
+            Field(needed_of(row), key=sort_key(row["repetitions"])),
             number(row["autocorrelation_p"]),
             number(row["common_memory_p"]),
             number(row["drift_percent"]),

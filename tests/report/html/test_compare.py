@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,14 @@ def test_a_verdict_not_significant_after_correction_is_marked(tmp_path: Path) ->
     assert [one.text for one in page.all("small")] == ["too few trials"]
     assert sum(one.text == "inconclusive*" for one in page.all("td")) == 1
     assert any("* significant on its own" in one.text for one in page.all("p"))
+
+
+def test_what_a_side_lacks_is_sorted_as_unknown(tmp_path: Path) -> None:
+    nothing = dict.fromkeys(("median_b", "difference", "low", "high", "p"), math.nan)
+    page = page_of(tmp_path, row("aggregate_btc_bps", **nothing), row("aggregate_btc_bps"))
+    keys = [one.attributes.get("data-key") for one in page.all("td") if "table" in one.inside]
+    assert "nan" not in keys
+    assert keys.count("") >= 4
 
 
 def test_cells_that_failed_or_are_of_one_side_are_on_it(tmp_path: Path) -> None:

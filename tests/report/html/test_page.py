@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from datetime import date
@@ -14,7 +15,7 @@ import pytest
 
 from osmef.analysis.describe import describe
 from osmef.errors import InputError
-from osmef.report.html.layout import Table, check_output, fill, write_page
+from osmef.report.html.layout import Table, check_output, fill, number, show_number, write_page
 from osmef.report.html.page import write_report
 from osmef.report.html.results import results_table
 from osmef.results.rundir import RunDirectory
@@ -107,6 +108,20 @@ def test_rates_in_bytes_have_a_prefix_too(
     rows = [one.text for one in far.all("tr")]
     assert any("22 GB/s22 to 22" in one for one in rows)
     assert any("3 MB/s3 to 3" in one for one in rows)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(999.4, "999"), (999.7, "1\u202f000"), (-999.7, "-1\u202f000"), (0.9997, "1"), (0.4, "0.4")],
+)
+def test_numbers_of_three_digits_have_no_exponent(value: float, shown: str) -> None:
+    assert show_number(value) == shown
+
+
+@pytest.mark.parametrize("unknown", [None, math.nan])
+def test_an_unknown_number_is_sorted_as_unknown(unknown: float | None) -> None:
+    field = number(unknown)
+    assert (field.text, field.key) == ("-", "")
 
 
 def test_too_few_trials_have_no_interval_and_the_reason(tmp_path: Path) -> None:
