@@ -120,14 +120,14 @@ MEASURES = (
     *WAIT,
     *CPU[2:],
     Measure(
-        name="cpu_sender_us_per_kb", unit="us/kB", better="lower", label="CPU sender",
+        name="cpu_sender_us_per_kb", unit="us/kB", better="lower", label="CPU time sender",
         over_pairs="pooled",
         help="CPU time of the threads that moved the data, divided by the payload of that end, in"
         " 1000 bytes",
         source="OSMeF",
     ),
     Measure(
-        name="cpu_receiver_us_per_kb", unit="us/kB", better="lower", label="CPU receiver",
+        name="cpu_receiver_us_per_kb", unit="us/kB", better="lower", label="CPU time receiver",
         over_pairs="pooled", help="as `cpu_sender_us_per_kb`, at the receiver", source="OSMeF",
     ),
     RETRANSMITS,

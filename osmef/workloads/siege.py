@@ -145,7 +145,8 @@ MEASURES = (
         source=_PPBENCH,
     ),
     Measure(
-        name="requests", unit="1", better="neither", over_pairs="sum", least=1,
+        name="requests", unit="1", better="neither", label="request count", over_pairs="sum",
+        least=1,
         help="requests of the trial, all of them", source="OSMeF",
     ),
     CPU[0].model_copy(update={

@@ -45,6 +45,13 @@ def test_every_metric_is_fully_described(workload: str, background: str) -> None
     assert first.better is not Better.NEITHER
 
 
+@pytest.mark.parametrize(("workload", "background"), BOTH)
+def test_no_two_metrics_are_called_alike(workload: str, background: str) -> None:
+    """A table of a comparison has only their words."""
+    words = Counter(one.words for one in declared(workload, background))
+    assert [one for one, count in words.items() if count > 1] == []
+
+
 def test_one_name_means_the_same_in_all_workloads() -> None:
     lists = [(text, declared(text, beside)) for text, beside in BOTH]
     assert len(merge_measures(lists)) > 100
