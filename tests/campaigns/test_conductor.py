@@ -254,6 +254,7 @@ def test_a_platform_that_is_known_is_left_alone(tmp_path: Path) -> None:
     clouds = EmulatedClouds(stage.clock, tmp_path / "things")
     stage.conduct(clouds.measure)
     assert stage.states == [SessionState.DONE] * 8 + [SessionState.CONVERGED] * 6
+    assert stage.sessions[-1].why == "the interval of aggregate_btc_bps is at most 8 % wide"
 
 
 def test_a_platform_without_a_precise_result_continues_to_be_measured(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ class SkipPolicy:
             planned = self._store.sessions(self._campaign, [SessionState.PLANNED])
             left = [one for one in planned if one.platform_key == platform]
             if left:
-                why = f"{rule.metric} is known within {rule.width_percent:g} %"
+                why = f"the interval of {rule.metric} is at most {rule.width_percent:g} % wide"
                 self._leave(left, SessionState.CONVERGED, why, now)
                 done = self._store.sessions(self._campaign, [SessionState.DONE])
                 count = sum(one.platform_key == platform for one in done)
