@@ -190,6 +190,30 @@ def describe_pairs(values: Mapping[int, Sequence[float]]) -> MetricSummary:
     return description.model_copy(update=update)
 
 
+def describe_sessions(values: Mapping[str, Sequence[float]]) -> MetricSummary:
+    """Return the statistics of trials nested in several sessions, by the session's name.
+
+    Median and interval are those of the medians of sessions, as sessions are what is independent;
+    all else is that of ``describe`` of all trials.
+
+    Assumed is that sessions are independent of each other.
+
+    Source: that of ``describe``.
+    """
+    known = [list(rows) for rows in values.values() if rows]
+    description = describe([value for rows in known for value in rows])
+    over = describe([statistics.median(rows) for rows in known])
+    reason = over.ci95_reason
+    update: dict[str, object] = {
+        "sessions": len(known),
+        "median": over.median,
+        "ci95_low": over.ci95_low,
+        "ci95_high": over.ci95_high,
+        "ci95_reason": None if reason is None else f"of sessions, {reason}",
+    }
+    return description.model_copy(update=update)
+
+
 def judge(low: float | None, high: float | None, bound: float, *, at_least: bool) -> Verdict:
     """Return whether an interval is wholly within a bound, wholly beyond it, or neither.
 

@@ -201,7 +201,7 @@ def variability(sessions: pd.DataFrame, value: str, by: Sequence[str]) -> pd.Dat
     for key, group in sessions.groupby(list(by), sort=False):
         metric = describe(group[value].dropna().tolist())
         names = dict(zip(by, key, strict=True))
-        rows.append({**names, "sessions": metric.n, **metric.model_dump(exclude={"n"})})
+        rows.append({**metric.model_dump(exclude={"n"}), **names, "sessions": metric.n})
     numbers = ["median", "mean", "stdev", "cov_percent", "min", "max", "ci95_low", "ci95_high"]
     table = pd.DataFrame(rows, columns=pd.Index([*by, "sessions", *numbers]))
     return table.astype(dict.fromkeys(numbers, "float64"))

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import osmef
-from osmef.analysis.describe import describe
+from osmef.analysis.describe import describe, describe_sessions
 from osmef.importers.record import RECEIVER, SENDER, Oddity, Record, Text
 from osmef.results.files import write_atomically
 from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
-from osmef.results.summary import CellInfo, EndpointInfo, RunInfo, Summary
+from osmef.results.summary import CellInfo, EndpointInfo, MetricSummary, RunInfo, Summary
 from osmef.results.tables import as_table
 from osmef.results.trial import Source, Status, Trial
 from osmef.scenario.fields import EndpointKind
@@ -169,6 +169,7 @@ def _summary(  # noqa: PLR0913, PLR0917
         facts = {**origin.record.facts, **facts}  # the first one that has it
     files = len({origin.text for origin in origins})
     found = {name for trial in trials for name in trial.metrics}
+    by_session = len({trial.session for trial in trials}) > 1
     names = dict.fromkeys(name for trial in trials for name in (*trial.senders, *trial.receivers))
     return Summary(
         run=RunInfo(
@@ -193,7 +194,10 @@ def _summary(  # noqa: PLR0913, PLR0917
             for name in names
         ],
         measures=[measure for measure in measures if measure.name in found],
-        cells=[_cell(key, cells[key]) for key in sorted(cells, key=lambda key: _order(cells[key]))],
+        cells=[
+            _cell(key, cells[key], by_session=by_session)
+            for key in sorted(cells, key=lambda key: _order(cells[key]))
+        ],
     )
 
 
@@ -230,7 +234,7 @@ def _endpoint(
     )
 
 
-def _cell(key: str, trials: Sequence[Trial]) -> CellInfo:
+def _cell(key: str, trials: Sequence[Trial], *, by_session: bool) -> CellInfo:
     first = trials[0]
     good = [trial for trial in trials if trial.status is Status.OK]
     placements = {(t.achieved_placement, t.achieved_tenancy, t.distance) for t in trials}
@@ -251,8 +255,19 @@ def _cell(key: str, trials: Sequence[Trial]) -> CellInfo:
         connections=first.connections,
         n_ok=len(good),
         n_failed=len(trials) - len(good),
-        metrics={name: describe(trial.metrics.get(name) for trial in good) for name in metrics},
+        metrics={name: _metric(name, good, by_session=by_session) for name in metrics},
     )
+
+
+def _metric(name: str, trials: Sequence[Trial], *, by_session: bool) -> MetricSummary:
+    """Return the statistics of a metric over the trials, or over sessions if a run has several."""
+    if not by_session:
+        return describe(trial.metrics.get(name) for trial in trials)
+    sessions: dict[str, list[float]] = {}
+    for trial in trials:
+        if (value := trial.metrics.get(name)) is not None:
+            sessions.setdefault(str(trial.session), []).append(value)
+    return describe_sessions(sessions)
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,16 @@ def is_of_one_pair(cell: CellInfo) -> bool:
     """Return whether a cell has enough trials for an interval, all of one pair."""
     alone = len(cell.senders) == len(cell.receivers) == 1
     known = cell.metrics.values()
-    return alone and cell.n_ok >= _FEWEST and all(one.pairs is None for one in known)
+    of_trials = all(one.pairs is None and one.sessions is None for one in known)
+    return alone and cell.n_ok >= _FEWEST and of_trials
+
+
+def replicates(summary: Summary) -> str:
+    """Return what the medians of a run's table are of: trials, medians of pairs, or sessions."""
+    known = [one for cell in summary.cells for one in cell.metrics.values()]
+    if any(one.pairs is not None for one in known):
+        return "medians of pairs"
+    return "sessions" if any(one.sessions is not None for one in known) else "trials"
 
 
 def _caption(summary: Summary) -> str:
@@ -221,11 +230,13 @@ def _caption(summary: Summary) -> str:
     leading = [_leading(cell, columns) for cell in summary.cells]
     known = [_metric(*one) for one in zip(summary.cells, leading, strict=True)]
     pairs = [one.pairs for one in known if one and one.pairs is not None]
-    what = "medians of pairs" if pairs else "trials"
+    what = replicates(summary)
     reported = f"Medians of the {what}."
     if any(_interval(*one) for one in zip(summary.cells, leading, strict=True)):
         whose = " and ".join(measure.words for measure in columns if measure in leading)
         reported = f"Medians of the {what}, with the 95 % interval of that of {whose}."
+    elif what == "sessions":
+        reported = "Medians of the sessions; too few (n < 6) for an interval of 95 %."
     elif all(cell.n_ok < _FEWEST for cell in summary.cells):
         reported = "Medians of the trials; too few (n < 6) for an interval of 95 %."
     if "interval of that" in reported and any(map(is_of_one_pair, summary.cells)):

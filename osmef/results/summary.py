@@ -79,6 +79,11 @@ class MetricSummary(Model):
         " and interval are those of the medians of pairs; null else, and the interval is of the one"
         " pair that was measured",
     )
+    sessions: int | None = Field(
+        default=None,
+        description="of how many sessions, if an imported run has several: then median and interval"
+        " are those of the medians of sessions; null else",
+    )
     between_percent: float | None = Field(
         default=None,
         description="standard deviation between pairs, in percent of the mean; null without pairs",

@@ -129,6 +129,28 @@ def test_rows_of_one_session_are_its_data_points(tmp_path: Path) -> None:
     assert [one.what for one in found.oddities] == ["disk_score of this session once more"]
 
 
+def test_trials_of_one_session_are_not_taken_for_independent(tmp_path: Path) -> None:
+    header = "instance_class,metric,unit,platform,session,value\n"
+    rows = [
+        f"{size},disk,score,A,{session},{10 * session + point}\n"
+        for size, sessions in (("large", 7), ("small", 4))
+        for session in range(sessions)
+        for point in range(3)
+    ]
+    file = tmp_path / "points.csv"
+    file.write_text(header + "".join(rows))
+    (run,) = import_files("sessions", [file], tmp_path / "out").runs
+    many, few = (cell.metrics["disk_score"] for cell in run.read_summary().cells)
+    assert (few.n, few.sessions, few.median, few.ci95_low) == (12, 4, 16, None)
+    assert few.ci95_reason == "of sessions, n = 4; 95 % needs n >= 6"
+    assert (many.n, many.sessions, many.median) == (21, 7, 31)
+    assert (many.ci95_low, many.ci95_high) == (1, 61)
+    assert (many.min, many.max) == (0, 62)
+    _code, told = _osmef("show", run.path)
+    assert "Medians of the sessions, with the 95 % interval" in told
+    assert "another pair" not in told
+
+
 def test_a_rate_of_sessions_is_judged(tmp_path: Path) -> None:
     head = "instance_class,metric,unit,platform,session,value"
     for name, rate in (("a", 100), ("b", 10)):

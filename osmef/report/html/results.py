@@ -35,7 +35,7 @@ from osmef.report.summary import (
     shown_values,
     written,
 )
-from osmef.report.table import OF_ONE_PAIR, is_of_one_pair, shown_measures
+from osmef.report.table import OF_ONE_PAIR, is_of_one_pair, replicates, shown_measures
 from osmef.results.frame import metric_column
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, MetricSummary, Summary
@@ -43,8 +43,9 @@ from osmef.results.trial import Bottleneck
 
 _NOTE = (
     "Each trial: a dot for its result, a line for the median, grey its interval; one axis for all"
-    " rows. Large: the median of the trials. Below it: the exact 95 % interval of that median; then"
-    " CoV, their coefficient of variation, and n, where fewer than all trials have the number."
+    " rows. Large: the median of the {}. Below it: the exact 95 % interval of that median; then"
+    " CoV, the coefficient of variation of the trials, and n, where fewer than all of them have the"
+    " number."
 )
 _HEADS = {"placement": "placement", "tenancy": "tenancy"}
 
@@ -87,7 +88,7 @@ def results_table(summary: Summary, trials: pd.DataFrame | None = None) -> Table
         for cell in summary.cells
     ]
     of_pair = any(map(is_of_one_pair, summary.cells))
-    note = f"{_NOTE} {OF_ONE_PAIR}" if of_pair else _NOTE
+    note = _NOTE.format(replicates(summary)) + f" {OF_ONE_PAIR}" * of_pair
     return Table("Results by cell", columns, rows, note)
 
 
@@ -141,7 +142,7 @@ def trials_table(trials: pd.DataFrame) -> Table:
         ]
         for cell, of in groups.items()
     ]
-    return Table("Results by cell, so far", columns, rows, _NOTE)
+    return Table("Results by cell, so far", columns, rows, _NOTE.format("trials"))
 
 
 def _swept(summary: Summary) -> dict[str, str]:
