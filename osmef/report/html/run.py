@@ -191,11 +191,13 @@ def _distances(summary: Summary) -> Iterator[str]:
 class _Costs:
     """What a distance costs in one or several settings: ratios of medians that differ.
 
-    ``alike`` counts settings with overlapping intervals, ``untested`` those without an interval.
+    ``alike`` counts settings with overlapping intervals, ``from_zero`` those that differ from a
+    median of 0, which gives no ratio, and ``untested`` those without an interval.
     """
 
     ratios: list[float] = field(default_factory=list)
     alike: int = 0
+    from_zero: int = 0
     untested: int = 0
 
     def add(self, near: MetricSummary, far: MetricSummary) -> None:
@@ -203,23 +205,30 @@ class _Costs:
         apart = _apart(near, far)
         if apart is None:
             self.untested += 1
-        elif apart and near.median and far.median:
-            self.ratios.append(far.median / near.median)
-        else:
+        elif not apart:
             self.alike += 1
+        elif near.median:
+            self.ratios.append((far.median or 0.0) / near.median)
+        else:
+            self.from_zero += 1
 
     def words(self, near_at: int) -> str:
         """Return the rest of a sentence that begins with the distance and the measure."""
-        if not self.ratios and not self.alike:
+        if not self.ratios and not self.alike and not self.from_zero:
             return f"can't be compared with that at distance {near_at}: too few trials (n < 6)"
         untested = f"; in {_settings_of(self.untested)} there are too few trials to tell"
         rest = untested if self.untested else ""
+        alike = f"; in {_settings_of(self.alike)} they are not clearly different"
+        if self.alike and (self.ratios or self.from_zero):
+            rest = f"{alike}{rest}"
+        if self.from_zero and not self.ratios:
+            return f"differs from that at distance {near_at}, which is 0{rest}"
         if not self.ratios:
             return f"is not clearly different from that at distance {near_at}{rest}"
         ends = [f"{100 * end:.3g}" for end in (min(self.ratios), max(self.ratios))]
         share = f"{ends[0]} %" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]} %"
-        alike = f"; in {_settings_of(self.alike)} they are not clearly different"
-        return f"is {share} of that at distance {near_at}{alike if self.alike else ''}{rest}"
+        zero = f"; in {_settings_of(self.from_zero)} they differ, and the nearer one is 0"
+        return f"is {share} of that at distance {near_at}{zero if self.from_zero else ''}{rest}"
 
 
 def _settings_of(others: int) -> str:

@@ -55,6 +55,19 @@ def test_cells_whose_intervals_overlap_are_not_called_different(
     assert any("not clearly different from that at distance 0" in one for one in told)
 
 
+def test_a_median_of_zero_is_called_different(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    near = make_cell("same-host", aggregate_bps=[0.0] * 6, **NEAR)
+    far = make_cell(aggregate_bps=SLOW)
+    told = findings(make_summary(near, far))
+    assert "At distance 2 aggregate BTC differs from that at distance 0, which is 0." in told
+    none = make_cell(aggregate_bps=[0.0] * 6)
+    fast = make_cell("same-host", aggregate_bps=FAST, **NEAR)
+    told = findings(make_summary(fast, none))
+    assert "At distance 2 aggregate BTC is 0 % of that at distance 0." in told
+
+
 def test_too_few_trials_show_no_difference(make_cell: MakeCell, make_summary: MakeSummary) -> None:
     near = make_cell("same-host", aggregate_bps=FAST[:5], **NEAR)
     told = findings(make_summary(near, make_cell(aggregate_bps=SLOW[:5])))
