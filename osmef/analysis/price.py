@@ -106,8 +106,8 @@ def price_performance(
     unit of the currency an hour, and ``rank`` from 1. An unknown price (no row, or NaN) is unknown,
     never 0: such results stand in ``unpriced``. So do unknown results of a known price.
 
-    Raises InputError as ``PriceTable``, and where the prices are in several currencies, or lower
-    values are better. Prices are data: with the date, the region and the source.
+    Raises InputError as ``PriceTable``, and where the prices are in several currencies, or higher
+    values are not better. Prices are data: with the date, the region and the source.
 
     Assumed is that a price was valid when the result was measured, and that results grow with what
     is paid for.
@@ -118,9 +118,10 @@ def price_performance(
     import pandas as pd  # noqa: PLC0415 - slow to load
 
     value = measure.name
-    if measure.better is Better.LOWER:
+    if measure.better is not Better.HIGHER:
+        why = "is better lower" if measure.better is Better.LOWER else "has no better way"
         raise InputError(
-            f"{value} is better lower, so a price per unit of it says nothing",
+            f"{value} {why}, so a price per unit of it says nothing",
             cure="rank by a rate, or give a budget instead",
         )
     known = PriceTable(prices)

@@ -125,11 +125,11 @@ class CampaignData:
 
     @cached_property
     def per_price(self) -> pd.DataFrame:
-        """``price_table``, without metrics that are better lower."""
-        lower = self.platforms["metric"].map(
-            lambda name: self.measures[name].better is Better.LOWER
+        """``price_table``, of metrics that are better higher."""
+        higher = self.platforms["metric"].map(
+            lambda name: self.measures[name].better is Better.HIGHER
         )
-        return price_table(self.platforms[~lower], self.prices)
+        return price_table(self.platforms[higher], self.prices)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return all tables by file name, with unrounded numbers in base units."""

@@ -49,6 +49,12 @@ def test_prices_that_mislead_are_refused(table: pd.DataFrame, said: str) -> None
         price_performance(RESULTS, table, RATE)
 
 
+def test_a_metric_without_a_better_way_has_no_price_performance() -> None:
+    load = Measure(name="load_percent", unit="%", better="neither")
+    with pytest.raises(InputError, match="load_percent has no better way"):
+        price_performance(RESULTS.assign(load_percent=1.0), prices(("a", "s", 1.0)), load)
+
+
 def test_a_metric_that_is_better_lower_has_no_price_performance() -> None:
     with pytest.raises(InputError, match="better lower"):
         price_performance(
