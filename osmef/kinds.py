@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -216,17 +217,46 @@ class Kinds:
         raise KindError(
             f"the {self.what} {name} can't be used: {broken.why}",
             where=broken.package,
-            cure=f"fix or remove the package: pip uninstall {broken.package}",
+            cure=_cure(broken.package),
         )
+
+    def cure(self, made: type[Any]) -> str | None:
+        """Return the cure of a failing kind that another package brings; None of one of ours."""
+        name = str(_kind_of(made.Settings))
+        return _cure(_package_of(self._brought[name])) if self._is_brought(name) else None
+
+    def culprit(self, error: BaseException) -> KindError | None:
+        """Return the error of a kind in whose package another one was raised; None without one."""
+        modules = {
+            self.classes[name].__module__.partition(".")[0]: name
+            for name in self.classes
+            if self._is_brought(name)
+        }
+        found = None
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            name = modules.get(frame.f_globals.get("__name__", "").partition(".")[0])
+            if name is not None:
+                found = name, f"{frame.f_code.co_filename}:{line}"  # the innermost
+        if found is None:
+            return None
+        name, where = found
+        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return KindError(
+            f"the {self.what} {name} failed: {why}",
+            where=where,
+            cure=_cure(_package_of(self._brought[name])),
+        )
+
+    def _is_brought(self, name: str) -> bool:
+        return name not in self.own and name in self._brought
 
     def _checked(self, point: EntryPoint) -> type[Any]:
         found: object = point.load()
         base = self._own.base_class
         if not (isinstance(found, type) and issubclass(found, base)):
             raise TypeError(f"{point.value} is no class derived from {self._own.base}")
-        if inspect.isabstract(found):
-            missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
-            raise TypeError(f"{point.value} has no {missing}")
+        if missing := sorted({*getattr(found, "__abstractmethods__", ()), *_undefined(found)}):
+            raise TypeError(f"{point.value} has no {', '.join(missing)}")
         settings = getattr(found, "Settings", None)
         if _kind_of(settings) != point.name:
             raise TypeError(f"{point.value}.Settings has no kind whose default is {point.name!r}")
@@ -237,6 +267,18 @@ def _kind_of(settings: object) -> object:
     """Return the kind that settings are of, None without one."""
     found = getattr(settings, "model_fields", {}).get("kind")
     return None if found is None else found.default
+
+
+def _undefined(found: type[Any]) -> Iterator[str]:
+    """Return the class variables that bases declare, and that have no value."""
+    for one in found.__mro__:
+        for name, declared in vars(one).get("__annotations__", {}).items():
+            if "ClassVar" in str(declared) and not hasattr(found, name):
+                yield name
+
+
+def _cure(package: str) -> str:
+    return f"fix or remove the package: pip uninstall {package}"
 
 
 def _package_of(point: EntryPoint) -> str:
@@ -267,3 +309,9 @@ PROVIDERS = Kinds(
     Own("osmef.providers", "{}.provider", "osmef.providers.base:Provider"),
     Own("osmef.scenario.clouds", "{}", "osmef.scenario.clouds.base:CloudSettings"),
 )
+
+
+def broken_kind(error: BaseException) -> KindError | None:
+    """Return the error of another package's kind in whose code one was raised; None without it."""
+    found = (kinds.culprit(error) for kinds in (WORKLOADS, LAYERS, PROVIDERS))
+    return next((one for one in found if one is not None), None)

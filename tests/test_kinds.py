@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from osmef.errors import AgentError
 from osmef.kinds import LAYERS, PROVIDERS, WORKLOADS, Kinds, Own
+from osmef.results.observations import Purpose
+from osmef.scenario.load import load_text
 from osmef.workloads import kinds
-from osmef.workloads.trial_workload import usual_measures
+from osmef.workloads.trial_workload import TrialWorkload, usual_measures
 from tests.cli.conftest import Ended
 from tests.cli.warm import warm
 
@@ -246,7 +249,7 @@ def test_built_in_workloads_declare_their_metrics(kind: str, name: str) -> None:
         ("X = 3", "x = pkg:X", "pkg:X is no class derived from osmef.workloads.base:Workload"),
         ("", "x = pkg:X", "has no attribute 'X'"),
         (f"{GOOD}\nX = Paint", "x = pkg:X", "has no kind whose default is 'x'"),
-        (f"{GOOD}\nclass X(Workload): pass", "x = pkg:X", "has no outcome, parts"),
+        (f"{GOOD}\nclass X(Workload): pass", "x = pkg:X", "has no Settings, outcome, parts"),
         (f"{GOOD}\nX = Paint", "btc = pkg:X", "osmef itself has a workload of this name"),
     ],
 )
@@ -269,6 +272,63 @@ def test_a_broken_plugin_is_named_and_does_not_stop_others(
         assert "x.yaml:2:11: the workload x can't be used" in done.err
         assert "cure: fix or remove the package: pip uninstall pkg" in done.err
         assert site.osmef("workloads", "x").code == 2
+
+
+RUNS = "def parts(self): return ()"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (RUNS, "def parts(self): return 1 / 0", "ZeroDivisionError: division by zero"),
+        (RUNS, "def parts(self): raise OSError", "OSError"),
+    ],
+)
+def test_a_plugin_that_fails_while_it_is_used_is_named_with_the_line(
+    site: Site, old: str, new: str, why: str
+) -> None:
+    site.install("pkg", GOOD.replace(old, new), "paint = pkg:Paint")
+    done = site.osmef("validate", site.write("workload: paint"))
+    line = next(n for n, text in enumerate(GOOD.splitlines(), 1) if RUNS in text)
+    assert done.code == 2
+    assert f"pkg.py:{line}: the workload paint failed: {why}\n" in done.err
+    assert "cure: fix or remove the package: pip uninstall pkg" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_wrong_numbers_of_a_plugin_are_blamed_on_its_package(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.install("pkg", GOOD.replace('Outcome({"walls', 'Outcome({"wails'), "paint = pkg:Paint")
+    monkeypatch.syspath_prepend(str(site.folder))
+    ours = Kinds("workload", WORKLOADS.group, WORKLOADS._own)
+    monkeypatch.setattr("osmef.workloads.trial_workload.WORKLOADS", ours)
+    paint = ours.get("paint")(ours.settings("paint")())
+    trial = TrialWorkload(load_text("name: x", Path("x.yaml")).scenario)
+    with pytest.raises(AgentError, match="differ by wails_per_s, walls_per_s") as caught:
+        trial._outcome(paint, 1, Purpose.MEASURED, [])
+    assert caught.value.cure == "fix or remove the package: pip uninstall pkg"
+
+
+LAYER = """
+from typing import Literal
+from osmef.layers.namespaces import Tunnel
+from osmef.scenario.layers import LayerSettings
+
+class Settings(LayerSettings):
+    kind: Literal["x"] = "x"
+
+class X(Tunnel[Settings]):
+    Settings = Settings
+    def numbers(self, underlay): return {}
+    def link(self, end, peer, numbers, family): return ""
+"""
+
+
+def test_a_layer_without_a_value_that_its_base_declares_is_broken(site: Site) -> None:
+    site.install("pkg", LAYER, "x = pkg:X", group="layers")
+    (broken,) = site.told("layers")["broken"]
+    assert broken["why"] == "TypeError: pkg:X has no overhead"
 
 
 PLAIN = """

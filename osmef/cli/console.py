@@ -26,6 +26,7 @@ from osmef.cli.completion import complete_run, complete_setting, complete_where
 from osmef.cli.streams import failure_of
 from osmef.engine.cancellation import CancellationToken, stop_on_signals
 from osmef.errors import InputError, Interrupted, OsmefError, PackageError
+from osmef.kinds import broken_kind
 
 if TYPE_CHECKING:
     from osmef.results.rundir import RunDirectory
@@ -268,7 +269,7 @@ def reporting(as_json: bool = False) -> Iterator[None]:
     """Turn an exception into an error message, and into the exit code of its class."""
     try:
         yield
-    except (OsmefError, KeyboardInterrupt, ModuleNotFoundError) as caught:
+    except (Exception, KeyboardInterrupt) as caught:
         error = _as_osmef_error(caught)
         if error is None:
             raise
@@ -279,13 +280,14 @@ def reporting(as_json: bool = False) -> Iterator[None]:
         raise typer.Exit(error.exit_code) from caught
 
 
-def _as_osmef_error(
-    caught: OsmefError | KeyboardInterrupt | ModuleNotFoundError,
-) -> OsmefError | None:
-    """Return the error to show; None for a bug of ours."""
-    if isinstance(caught, ModuleNotFoundError):
-        return PackageError.of(caught)
-    return caught if isinstance(caught, OsmefError) else Interrupted("stopped by SIGINT")
+def _as_osmef_error(caught: Exception | KeyboardInterrupt) -> OsmefError | None:
+    """Return the error to show; None for a bug of ours, or for what typer handles."""
+    if isinstance(caught, OsmefError):
+        return caught
+    if isinstance(caught, KeyboardInterrupt):
+        return Interrupted("stopped by SIGINT")
+    missing = PackageError.of(caught) if isinstance(caught, ModuleNotFoundError) else None
+    return missing or broken_kind(caught)
 
 
 _MOST_EXCERPTS = 5

@@ -212,7 +212,8 @@ class TrialWorkload:
             raise AgentError(
                 f"no numbers can be computed from what the agents reported: {error!r:.200}",
                 where=" and ".join(sorted(names)),
-                cure="use the agent that belongs to this version of osmef",
+                cure=WORKLOADS.cure(type(workload))
+                or "use the agent that belongs to this version of osmef",
             ) from error
         return outcome
 
