@@ -19,7 +19,7 @@ from osmef.errors import EndpointError, OsmefError, ReachError
 from osmef.kinds import LAYERS, WORKLOADS
 from osmef.layers.base import Counters, Layer, LayerEnd, Underlay, UnderlayEnd, counters, facts_of
 from osmef.layers.host import DuplicateError, LayerHost, overlaps
-from osmef.layers.root import Root
+from osmef.layers.root import KernelError, Root
 from osmef.layers.traces import Trace, TraceNames
 from osmef.providers.base import Resource, RunContext
 from osmef.providers.sites import Sites
@@ -564,7 +564,7 @@ def _try(layer: Layer[Any], host: LayerHost, family: Family) -> EndpointError | 
     except EndpointError as error:
         if not space:
             raise
-        return error
+        return layer.lacking(error) if isinstance(error, KernelError) else error
     finally:
         host.drop_all()
     return None

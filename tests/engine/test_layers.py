@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -10,7 +11,7 @@ import pytest
 
 from osmef.engine.check import check_study
 from osmef.engine.layer_endpoints import StackKey, reserve
-from osmef.engine.layers import Layers, _Raised
+from osmef.engine.layers import Layers, _Raised, _try
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, InputError
 from osmef.layers.base import Layer, LayerEnd, Underlay, UnderlayEnd, features_of
@@ -102,6 +103,34 @@ def test_no_two_layers_have_the_same_addresses_inside(family: Family) -> None:
     inner = [address for one in found for address in (*one.inner.values(), one.gateway)]
     assert len(set(inner)) == 300
     assert len({one.subnet for one in found}) == 100
+
+
+def test_a_plugin_s_layer_that_the_kernel_lacks_is_named_with_a_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own ``probe`` need not say it."""
+    page = (Path(__file__).parents[2] / "docs" / "adding-a-layer.md").read_text()
+    code = page.partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "osmef_ipvlan_of_the_page.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = import_module("osmef_ipvlan_of_the_page")
+    layer = module.Ipvlan(module.IpvlanSettings())
+    underlay, _ = recorded(2)
+    host = underlay.ends["a"].host
+
+    def run(_argv: list[str], stdin: bytes) -> ProgramResult:
+        lacks = b"type ipvlan" in stdin
+        return ProgramResult(int(lacks), b"", b"Error: Unknown device type." if lacks else b"")
+
+    session = SimpleNamespace(name="a", run=run, word=lambda _argv: "0")
+    host.root = Root(cast("SshSession", session))
+    error = _try(layer, host, Family.IPV4)
+    assert error is not None
+    assert error.message == (
+        "the layer ipvlan can't be raised, as the kernel has no ipvlan: Error: Unknown device type."
+    )
+    assert error.where == "a"
+    assert "modprobe ipvlan" in str(error.cure)
 
 
 @pytest.mark.parametrize("strangers", [1, 9])
