@@ -30,6 +30,7 @@ from osmef.engine.plan import (
     duration_of,
     make_plan,
     programs_of,
+    stagger_reason,
 )
 from osmef.errors import InputError
 from osmef.providers.base import EndpointRequest
@@ -141,7 +142,8 @@ def _traffic(plan: Plan) -> str:
 def _of_plan(plan: Plan) -> list[str]:
     """Return the notes on what has no effect, and on a deadline that is too short."""
     late = beyond_deadline(plan.trials, plan.study.scenario.deadline)
-    return [note for note in (sequential_reason(plan), late) if note]
+    found = (sequential_reason(plan), stagger_reason(plan.trials), late)
+    return [note for note in found if note]
 
 
 def _count(plan: Plan) -> str:

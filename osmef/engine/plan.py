@@ -492,6 +492,17 @@ def beyond_deadline(trials: Sequence[PlannedTrial], length_s: float | None) -> s
     return f"by plan the trials take longer than the deadline, {format_duration(length_s)}"
 
 
+def stagger_reason(trials: Sequence[PlannedTrial]) -> str | None:
+    """Return a note where ``stagger`` is set and every trial is of one pair, else None."""
+    cells = {trial.cell.key: trial.cell for trial in trials}.values()
+    staggered = [one for one in cells if one.cell.scenario.stagger]
+    if not staggered or any(len(one.pairs) > 1 for one in staggered):
+        return None
+    return (
+        "stagger has no effect: no trial has several pairs. Write pairs with at: once, or a count"
+    )
+
+
 def span_of(scenario: Scenario, trials: Sequence[PlannedTrial]) -> Span:
     """Return the trials' total length, with pauses: usual, and at most."""
     most_s = estimate(trials)

@@ -20,6 +20,7 @@ from osmef.engine.plan import (
     make_plan,
     most_at_once,
     programs_of,
+    stagger_reason,
 )
 from osmef.scenario.fields import FlavorNeed
 from osmef.scenario.load import load_text
@@ -440,3 +441,20 @@ def test_a_group_of_physical_hosts_is_a_machine_each() -> None:
 def test_a_parallel_setting_without_effect_is_reported(text: str, told: str | None) -> None:
     found = sequential_reason(plan_of(text))
     assert (found is None) if told is None else (found is not None and told in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("stagger: 1s", True),
+        ("stagger: 1s\npairs: 3", True),
+        ("sweep: {stagger: [0s, 1s]}", True),
+        ("stagger: 1s\npairs: {count: 3, at: once}", False),
+        ("stagger: 1s\nsweep: {endpoints.sender.count: [1, 2]}", False),
+        ("provider: {kind: local, hosts: 3}\nstagger: 1s\nendpoints: {node: {count: 3}}", False),
+        ("pairs: 3", False),
+    ],
+)
+def test_a_stagger_without_effect_is_reported(text: str, *, is_told: bool) -> None:
+    found = stagger_reason(plan_of(text).trials)
+    assert (found is not None and "stagger has no effect" in found) == is_told

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -319,3 +320,9 @@ def test_the_cure_of_an_unknown_sweep_axis_proposes_names_of_any_swept_workload(
         read(f"name: a\nsweep:\n  {swept}\n  workload.loss_treshold: [1]")
     cure = "did you mean 'workload.loss_threshold'? known are: endpoints, pairs, placement"
     assert any(problem.cure.startswith(cure) for problem in caught.value.problems)
+
+
+def test_the_manual_names_every_key_that_can_be_swept() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scenario.md").read_text()
+    sentence = page.partition("You can sweep everything")[2].partition("and all keys under them")[0]
+    assert {f"`{key}`" for key in SWEPT} == set(re.findall(r"`\w+`", sentence))
