@@ -285,8 +285,14 @@ class Sites:
         six = family is Family.IPV6
         found = receiver.data_address6 if six else receiver.public_address
         if found is None:
-            message = f"it has no address of {family} at which another site could reach it"
-            raise ProviderError(message, where=receiver.name)
+            other = Family.IPV4 if six else Family.IPV6
+            keys = "data_address6" if six else "data_address, public_address"
+            raise ProviderError(
+                f"it has no address of {family} at which another site could reach it",
+                where=receiver.name,
+                cure=f"give it one (a static host: {keys} or interface in the inventory), or use"
+                f" family: {other}",
+            )
         return found
 
     def listen_address(

@@ -233,8 +233,9 @@ def test_each_site_admits_only_the_endpoints_of_the_other() -> None:
     assert sites.data_address(near, sender, *path) == "inside 10.0.0.2"
     assert [place.site for place in sites.describe([far, sender])] == ["there", "here"]
     assert [place.host for place in sites.describe([far, near])] == ["10.0.0.1", "10.0.0.2"]
-    with pytest.raises(ProviderError, match="no address of ipv6"):
+    with pytest.raises(ProviderError, match="no address of ipv6") as refused:
         sites.data_address(far, sender, ProviderNetwork.BARE, Family.IPV6)
+    assert "data_address6 or interface in the inventory" in str(refused.value.cure)
 
 
 def test_a_site_gets_all_of_its_planned_endpoints_including_those_not_created_now() -> None:

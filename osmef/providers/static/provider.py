@@ -31,6 +31,7 @@ from osmef.scenario.fields import RECORD, EndpointKind, Family, Placement, Provi
 from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
+from osmef.units import counted
 
 _POLL_S = 0.1
 _MOST_AT_ONCE = 16
@@ -104,7 +105,7 @@ class StaticProvider(Provider):
         kinds = {host.kind for host in self._hosts.values()}
         chosen = assign([one for one in context.all_requests if one.kind in kinds], self._hosts)
         self._close_ledger = context.ledger.destroyed
-        context.progress(f"logging in to {len(context.requests)} static hosts")
+        context.progress(f"logging in to {counted(len(context.requests), 'static host')}")
         jobs = [
             partial(self._take, request, chosen[request.name], context)
             for request in context.requests
@@ -181,7 +182,8 @@ class StaticProvider(Provider):
         raise ProviderError(
             f"no address of {family} is known of it",
             where=receiver.login.name,
-            cure="write its data_address, data_address6 or interface into the inventory",
+            cure=f"write its {'data_address6' if version == 6 else 'data_address'} or interface"
+            " into the inventory",
         )
 
     def close(self) -> None:

@@ -492,6 +492,19 @@ def test_behind_nat_it_listens_at_an_address_of_its_own(machines: Any, context: 
         provider.close()
 
 
+def test_a_missing_address_is_reported_with_the_key_of_its_family(
+    machines: Any, context: RunContext
+) -> None:
+    provider = StaticProvider(settings(a=machines("a")))
+    try:
+        (there,) = provider.create(context)
+        with pytest.raises(ProviderError, match="no address of ipv6") as refused:
+            provider.data_address(there, there, ProviderNetwork.BARE, Family.IPV6)
+    finally:
+        provider.close()
+    assert refused.value.cure == "write its data_address6 or interface into the inventory"
+
+
 def test_a_check_makes_no_connection_and_reports_what_is_missing(
     machines: Any, context: RunContext
 ) -> None:
