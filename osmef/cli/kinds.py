@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from osmef.cli.console import AsJson, err, out, print_json, print_note, reporting
-from osmef.kinds import LAYERS, WORKLOADS, Kinds
+from osmef.kinds import LAYERS, WORKLOADS, KindError, Kinds
 from osmef.results.measure import Measure, shown_unit
 from osmef.scenario.base import keys_of
 from osmef.scenario.fields import ProviderNetwork
@@ -159,6 +159,11 @@ def _show_layer(name: str, *, as_json: bool) -> None:
         else:
             out.print(f"[bold]{name}[/]  {escape(line)}")
         return
+    if name not in LAYERS:
+        raise KindError(
+            f"there is no layer {name[:80]!r}",
+            cure=f"name one of: {', '.join((*_OF_THE_PROVIDER, *LAYERS.names))}",
+        )
     kind = LAYERS.get(name)
     settings = LAYERS.settings(name)
     example = kind.example or f"layer: {name}"

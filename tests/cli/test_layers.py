@@ -232,3 +232,5 @@ def test_layers_are_listed_and_described(osmef: Osmef) -> None:
     unknown = osmef("layers", "vxlam")
     assert unknown.code == 2
     assert "there is no layer 'vxlam'" in unknown.err
+    cure = " ".join(unknown.err.partition("cure: ")[2].split())
+    assert cure == f"name one of: {', '.join(names)}"
