@@ -39,7 +39,7 @@ def scenario(osmef: Osmef, duration: str = "300ms") -> str:
 def test_a_run_measures_from_site_to_site_and_leaves_nothing(osmef: Osmef, lab: Lab) -> None:
     ended = osmef("run", scenario(osmef), prefix=lab.prefix)
     assert ended.code == 0, ended.err
-    assert "here: logging in to 1 static hosts" in ended.err
+    assert "here: logging in to 1 static host\n" in ended.err
     summary = json.loads((osmef.run / "summary.json").read_text())
     assert summary["run"]["provider"] == "static"
     assert summary["run"]["sites"] == {"here": "static", "there": "static"}

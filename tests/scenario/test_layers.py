@@ -115,6 +115,7 @@ def test_layers_can_be_stacked_on_layers_that_carry_them() -> None:
         ("layer: {kind: vxlan, mtu: 1000}\nfamily: ipv6", "2:22", "too short for ipv6"),
         ("sweep: {layer: [vxlan, vxlam]}", "2:24", "there is no layer 'vxlam'"),
         ("layer: bond", "2:1", "sender has 0"),
+        ("layer: {kind: bond, nics: 1}", "2:21", "joins 1 free network card, and"),
         (f"{CARDS}\nlayer: {{kind: bond, nics: 4}}", "2:43", "receiver has 2"),
         (f"{CARDS}\nlayer: [bond, vxlan]", "3:1", "can't be put on another layer"),
         (f"{CARDS}\nlayer: {{kind: bond, hash: layer2}}", "3:21", "does not look at packets"),

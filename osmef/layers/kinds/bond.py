@@ -19,6 +19,7 @@ from osmef.results.measure import Better, Measure
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Family, Rate
 from osmef.scenario.layers import LayerSettings
+from osmef.units import counted
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
@@ -108,7 +109,8 @@ class BondSettings(LayerSettings):
         for name, end in scenario.endpoints.given_ends.items():
             if end.nics < self.nics:
                 yield conflict(
-                    f"a bond joins {self.nics} free network cards, and {name} has {end.nics}",
+                    f"a bond joins {counted(self.nics, 'free network card')}, and {name} has"
+                    f" {end.nics}",
                     f"write endpoints.{name}.nics: {self.nics} or more",
                     *(f"endpoints.{name}.nics", f"endpoints.{name}", "layer.nics", "layer"),
                 )
@@ -181,7 +183,7 @@ class Bond(Layer[BondSettings]):
             raise self.lacking(error) from error
         if len(host.nics) < self.settings.nics:
             raise EndpointError(
-                f"a bond joins {self.settings.nics} free network cards, and it has"
+                f"a bond joins {counted(self.settings.nics, 'free network card')}, and it has"
                 f" {len(host.nics)}",
                 where=host.name,
                 cure="name more of them in the inventory's nics, or join fewer",
