@@ -73,6 +73,11 @@ _WORDS: tuple[tuple[str, type[OsmefError], str], ...] = (
     ("connect socket .*Permission denied", CredentialsError, _GROUP),
     ("authentication unavailable", CredentialsError, _GROUP),
     ("/dev/kvm", PolicyError, "let QEMU use /dev/kvm on the host, or set accelerator: tcg"),
+    (
+        r"kvm\.c:",
+        PolicyError,
+        "KVM does not work on the host as it is: set accelerator: auto, or tcg",
+    ),
     ("Permission denied|Read-only file system|cannot create path", PolicyError, _STORAGE),
     (
         "interface MTU on .*No such device",

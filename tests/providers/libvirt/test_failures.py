@@ -67,6 +67,12 @@ def told(message: str, code: int = 1) -> OsmefError:
         ),
         ("cannot write data: No space left on device", 38, CapacityError, "free memory"),
         ("Could not access KVM kernel module: /dev/kvm", 1, PolicyError, "accelerator"),
+        (
+            "qemu-system-x86_64: ../../target/i386/kvm/kvm.c:3183: kvm_buf_set_msrs: Assertion",
+            1,
+            PolicyError,
+            "accelerator: auto",
+        ),
         ("something new", 1, ApiError, "log of libvirtd"),
     ],
 )
