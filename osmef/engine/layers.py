@@ -577,11 +577,13 @@ def _facts_at(
 
 
 def _together(errors: Sequence[EndpointError]) -> EndpointError:
-    """Combine the errors of several endpoints into one."""
-    first, *others = errors
-    if not others:
-        return first
-    lines = dict.fromkeys(f"{one.where}: {one.message}" for one in errors)
+    """Combine the errors of several endpoints into one, with each message once."""
+    if len(errors) == 1:
+        return errors[0]
+    where: dict[str, dict[str, None]] = {}
+    for one in errors:
+        where.setdefault(one.message, {})[str(one.where)] = None
+    lines = (f"{', '.join(names)}: {message}" for message, names in where.items())
     cures = dict.fromkeys(str(one.cure) for one in errors if one.cure)
     return EndpointError("; ".join(lines), cure="; ".join(cures))
 

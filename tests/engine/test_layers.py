@@ -11,7 +11,7 @@ import pytest
 
 from osmef.engine.check import check_study
 from osmef.engine.layer_endpoints import StackKey, reserve
-from osmef.engine.layers import Layers, _Raised, _try
+from osmef.engine.layers import Layers, _Raised, _together, _try
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, InputError
 from osmef.layers.base import Layer, LayerEnd, Underlay, UnderlayEnd, features_of
@@ -131,6 +131,17 @@ def test_a_plugin_s_layer_that_the_kernel_lacks_is_named_with_a_cure(
     )
     assert error.where == "a"
     assert "modprobe ipvlan" in str(error.cure)
+
+
+def test_what_several_endpoints_lack_is_reported_once_with_their_names() -> None:
+    errors = [
+        EndpointError(f"no {what}", where=name, cure=f"install {what}")
+        for name in "ab"
+        for what in ("wg", "nft")
+    ]
+    found = _together([*errors, EndpointError("no ip", where="b")])
+    assert found.message == "a, b: no wg; a, b: no nft; b: no ip"
+    assert found.cure == "install wg; install nft"
 
 
 @pytest.mark.parametrize("strangers", [1, 9])
