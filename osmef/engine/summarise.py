@@ -125,7 +125,9 @@ def summarise(plan: Plan, directory: RunDirectory, *, running: bool = False) -> 
         *offered_rate_findings(by_cell),
         *contended_cells(by_cell),
         *short_intervals(by_cell),
-        *overlap_findings(by_cell),
+        *overlap_findings(
+            by_cell, is_staggered=any(one.cell.scenario.stagger for one in plan.cells)
+        ),
         *short_backgrounds(by_cell),
         *bucket_findings(log.trials),
         *search_findings(log.trials),
@@ -534,7 +536,9 @@ def short_intervals(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
     return [note]
 
 
-def overlap_findings(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
+def overlap_findings(
+    trials: Mapping[str, Sequence[Trial]], *, is_staggered: bool = False
+) -> list[str]:
     """Say in how many trials the pairs, whose rates are added, ran at different times."""
     shares = [share for of in trials.values() for share in _known(of, "overlap_percent")]
     short = [share for share in shares if share < _LEAST_COMMON_PERCENT]
@@ -543,8 +547,8 @@ def overlap_findings(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
     note = (
         f"in {len(short)} of {len(shares)} trials all pairs ran together for less than"
         f" {_LEAST_COMMON_PERCENT:.0f} % of the time, {min(short):.0f} % in the worst: their"
-        " aggregate adds rates of different times, and may be more than a link carries; make the"
-        " duration longer, or stagger shorter"
+        " aggregate adds rates of different times, and may be more than a link carries; let them"
+        f" run longer, by duration or bytes{', or stagger shorter' if is_staggered else ''}"
     )
     return [note]
 

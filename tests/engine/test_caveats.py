@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from osmef.engine.check import warnings_from_metrics
 from osmef.engine.plan import make_plan
 from osmef.engine.summarise import (
@@ -104,3 +106,12 @@ def test_pairs_that_ran_at_different_times_are_a_note() -> None:
     assert "in 2 of 3 trials" in note
     assert "0 % in the worst" in note
     assert overlap_findings({"all": trials({"overlap_percent": 100.0}, {})}) == []
+
+
+@pytest.mark.parametrize("is_staggered", [True, False])
+def test_a_shorter_stagger_is_advised_only_where_there_is_one(*, is_staggered: bool) -> None:
+    """With ``bytes`` no duration makes them run longer."""
+    short = {"all": trials({"overlap_percent": 51.0})}
+    (note,) = overlap_findings(short, is_staggered=is_staggered)
+    advice = "let them run longer, by duration or bytes"
+    assert note.endswith(f"{advice}, or stagger shorter" if is_staggered else advice)
