@@ -194,6 +194,14 @@ def stale_drafts(directory: Path, kind: str = "") -> Iterator[Path]:
             yield path
 
 
+def draft_kinds(directory: Path, prefix: str) -> set[str]:
+    """Return the kinds of drafts in a directory that begin with a prefix. Raises OSError."""
+    with os.scandir(directory) as entries:
+        found = (_NAME.fullmatch(entry.name) for entry in entries)
+        kinds = {match[1] or "" for match in found if match}
+    return {kind for kind in kinds if kind.startswith(prefix)}
+
+
 def locked_drafts(directory: Path, kind: str) -> list[Path]:
     """Return this user's drafts of a kind that a program has locked. Raises OSError."""
     return [path for path, lock in _found(directory, kind) if lock is None]

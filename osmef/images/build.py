@@ -24,7 +24,7 @@ from typing import Literal
 import osmef
 from osmef.apt import find_suite, network_settings, sources
 from osmef.errors import InputError, ProviderError, StorageError
-from osmef.files import draft_directory, locked_drafts
+from osmef.files import draft_directory, draft_kinds, locked_drafts, stale_drafts
 from osmef.images.bundle import (
     MANIFEST,
     BootConfig,
@@ -351,13 +351,20 @@ def _storage(directory: Path) -> Iterator[None]:
         ) from error
 
 
+_DRAFT = "image-"
+"""How the kind of a draft of an image begins; the image's name follows."""
+
+
 @contextmanager
 def _draft(request: BuildRequest, runner: FakerootRunner) -> Iterator[Path]:
     """Provide a directory for the image, removed unless it was published.
 
-    What a killed build left goes first.
+    What killed builds left goes first, whatever image they were for.
     """
-    kind = f"image-{request.name}"
+    kind = f"{_DRAFT}{request.name}"
+    for one in draft_kinds(request.directory, _DRAFT):
+        for rest in stale_drafts(request.directory, one):
+            _remove(runner, rest)
     with draft_directory(request.directory, kind, partial(_remove, runner)) as draft:
         for other in locked_drafts(request.directory, kind):
             if other != draft:

@@ -122,12 +122,12 @@ class TestWithTools:
         first = replace(build_request, progress=build_it_too)
         assert "being built by another process" in refused(first, Interrupted)
 
+    @pytest.mark.parametrize("name", ["", "another-"])
     def test_the_remains_of_a_killed_build_are_deleted_by_the_next_one(
-        self, build_request: BuildRequest
+        self, build_request: BuildRequest, name: str
     ) -> None:
-        draft = (
-            build_request.directory / f".osmef-image-{build_request.name}-0123456789abcdef.draft"
-        )
+        of = f"{name}{build_request.name}"
+        draft = build_request.directory / f".osmef-image-{of}-0123456789abcdef.draft"
         (draft / "tree/etc").mkdir(parents=True)
         seen: list[bool] = []
 
