@@ -371,7 +371,7 @@ class BundleStore:
             has_reported = False
             while not _taken(lock):
                 if not has_reported:
-                    self.progress("waiting for another osmef that makes a bundle")
+                    self.progress("waiting until another bundle is made")
                 has_reported = True
                 self.check()
                 time.sleep(_LOOK_S)

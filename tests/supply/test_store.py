@@ -126,7 +126,7 @@ def test_concurrent_builds_of_one_bundle_wait_for_each_other(
     assert second.obtain(WANTED, make).contents == CONTENTS
     first.join()
     assert make.count == 1
-    assert told == ["waiting for another osmef that makes a bundle"]
+    assert told == ["waiting until another bundle is made"]
 
 
 def test_a_wait_can_be_stopped(store: BundleStore) -> None:
