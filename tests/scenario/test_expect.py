@@ -37,7 +37,9 @@ def test_a_bound_is_read_as_it_is_written(value: float, at_least: bool) -> None:
     assert read_bound(text) == Bound(at_least, value, "bit/s")
 
 
-@pytest.mark.parametrize("text", ["5 Gbit/s", "> 5", "== 5", ">= ", ">= -5 us", ">= 5; rm"])
+@pytest.mark.parametrize(
+    "text", ["5 Gbit/s", "> 5", "== 5", ">= ", ">= -5 us", ">= 5; rm", ">= 1e9", ">= 12e9"]
+)
 def test_an_invalid_bound_is_reported_with_a_cure(text: str) -> None:
     with pytest.raises(InputError, match=r"(?s)a.yaml:2:.*write it as '>= 5 Gbit/s'"):
         load_text(f"name: a\nexpect: {{rtt_min_us: '{text}'}}\n", Path("a.yaml"))
