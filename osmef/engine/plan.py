@@ -489,7 +489,12 @@ def beyond_deadline(trials: Sequence[PlannedTrial], length_s: float | None) -> s
     """Return a warning where the trials do not end before a deadline, else None."""
     if length_s is None or estimate(trials) <= length_s:
         return None
-    return f"by plan the trials take longer than the deadline, {format_duration(length_s)}"
+    deadline = f"the deadline, {format_duration(length_s)}"
+    shortest = min((TrialWorkload(t.cell.cell.scenario).span_s.usual_s or 0.0) for t in trials)
+    if shortest > length_s:
+        each = format_duration(shortest)
+        return f"by plan no trial fits into {deadline}: each takes {each}. Write a longer deadline"
+    return f"by plan the trials take longer than {deadline}"
 
 
 def stagger_reason(trials: Sequence[PlannedTrial]) -> str | None:

@@ -58,6 +58,7 @@ def test_trials_that_take_longer_than_a_deadline_are_a_warning() -> None:
     warning = "by plan the trials take longer than the deadline, 8.0 s"
     assert beyond_deadline(plan.trials, 8.0) == warning
     assert beyond_deadline(plan.trials[:1], 8.0) is None
+    assert "no trial fits" in str(beyond_deadline(plan.trials, 0.5))
     assert beyond_deadline(plan.trials, None) is None
 
 
