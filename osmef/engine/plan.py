@@ -490,10 +490,14 @@ def beyond_deadline(trials: Sequence[PlannedTrial], length_s: float | None) -> s
     if length_s is None or estimate(trials) <= length_s:
         return None
     deadline = f"the deadline, {format_duration(length_s)}"
-    shortest = min((TrialWorkload(t.cell.cell.scenario).span_s.usual_s or 0.0) for t in trials)
+    cells = {trial.cell.cell.key: trial.cell.cell for trial in trials}.values()
+    shortest = min((TrialWorkload(one.scenario).span_s.usual_s or 0.0) for one in cells)
     if shortest > length_s:
-        each = format_duration(shortest)
-        return f"by plan no trial fits into {deadline}: each takes {each}. Write a longer deadline"
+        least = format_duration(shortest)
+        return (
+            f"by plan no trial fits into {deadline}: the shortest takes {least}."
+            " Write a longer deadline"
+        )
     return f"by plan the trials take longer than {deadline}"
 
 
@@ -504,7 +508,8 @@ def stagger_reason(trials: Sequence[PlannedTrial]) -> str | None:
     if not staggered or any(len(one.pairs) > 1 for one in staggered):
         return None
     return (
-        "stagger has no effect: no trial has several pairs. Write pairs with at: once, or a count"
+        "stagger has no effect: no trial has several pairs. Write pairs with at: once, or an"
+        " endpoint with a count"
     )
 
 

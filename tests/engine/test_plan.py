@@ -58,8 +58,16 @@ def test_trials_that_take_longer_than_a_deadline_are_a_warning() -> None:
     warning = "by plan the trials take longer than the deadline, 8.0 s"
     assert beyond_deadline(plan.trials, 8.0) == warning
     assert beyond_deadline(plan.trials[:1], 8.0) is None
-    assert "no trial fits" in str(beyond_deadline(plan.trials, 0.5))
     assert beyond_deadline(plan.trials, None) is None
+
+
+def test_a_deadline_shorter_than_every_trial_is_a_warning_with_the_shortest() -> None:
+    trials = plan_of("sweep: {workload.duration: [20s, 10s]}").trials
+    assert beyond_deadline(trials, 6.0) == (
+        "by plan no trial fits into the deadline, 6.0 s: the shortest takes 10 s."
+        " Write a longer deadline"
+    )
+    assert "no trial fits" not in str(beyond_deadline(trials, 12.0))
 
 
 def test_skipped_cells_do_not_change_the_others() -> None:
