@@ -225,27 +225,12 @@ class Kinds:
         name = str(_kind_of(made.Settings))
         return _cure(_package_of(self._brought[name])) if self._is_brought(name) else None
 
-    def culprit(self, error: BaseException) -> KindError | None:
-        """Return the error of a kind in whose package another one was raised; None without one."""
-        modules = {
-            self.classes[name].__module__.partition(".")[0]: name
-            for name in self.classes
-            if self._is_brought(name)
-        }
-        found = None
-        for frame, line in traceback.walk_tb(error.__traceback__):
-            name = modules.get(frame.f_globals.get("__name__", "").partition(".")[0])
-            if name is not None:
-                found = name, f"{frame.f_code.co_filename}:{line}"  # the innermost
-        if found is None:
-            return None
-        name, where = found
-        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        return KindError(
-            f"the {self.what} {name} failed: {why}",
-            where=where,
-            cure=_cure(_package_of(self._brought[name])),
-        )
+    def loaded(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the loaded kinds of other packages in words, with their modules and packages."""
+        for name, made in self.classes.items():
+            if self._is_brought(name):
+                package = _package_of(self._brought[name])
+                yield f"the {self.what} {name}", _top(made.__module__), package
 
     def _is_brought(self, name: str) -> bool:
         return name not in self.own and name in self._brought
@@ -270,11 +255,15 @@ def _kind_of(settings: object) -> object:
 
 
 def _undefined(found: type[Any]) -> Iterator[str]:
-    """Return the class variables that bases declare, and that have no value."""
+    """Yield the class variables (``ClassVar``) that are declared, and have no value."""
     for one in found.__mro__:
         for name, declared in vars(one).get("__annotations__", {}).items():
             if "ClassVar" in str(declared) and not hasattr(found, name):
                 yield name
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _cure(package: str) -> str:
@@ -312,6 +301,23 @@ PROVIDERS = Kinds(
 
 
 def broken_kind(error: BaseException) -> KindError | None:
-    """Return the error of another package's kind in whose code one was raised; None without it."""
-    found = (kinds.culprit(error) for kinds in (WORKLOADS, LAYERS, PROVIDERS))
-    return next((one for one in found if one is not None), None)
+    """Return the error of another package in whose code one was raised; None without it.
+
+    It names the kind that the package brings, if that is only one.
+    """
+    known: dict[str, dict[str, str]] = {}
+    for kinds in (WORKLOADS, LAYERS, PROVIDERS):
+        for words, module, package in kinds.loaded():
+            known.setdefault(module, {})[words] = package
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        there = known.get(_top(str(frame.f_globals.get("__name__"))))
+        if there is not None:
+            found = there, f"{frame.f_code.co_filename}:{line}"  # the innermost
+    if found is None:
+        return None
+    there, where = found
+    (words, package), *others = there.items()
+    why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    who = f"the package {package}" if others else words
+    return KindError(f"{who} failed: {why}", where=where, cure=_cure(package))

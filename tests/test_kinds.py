@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import AgentError
-from osmef.kinds import LAYERS, PROVIDERS, WORKLOADS, Kinds, Own
+from osmef.kinds import LAYERS, PROVIDERS, WORKLOADS, Kinds, Own, _undefined
 from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
 from osmef.workloads import kinds
@@ -107,6 +107,11 @@ def test_built_in_kinds_are_those_that_have_a_module() -> None:
     for found in (WORKLOADS, LAYERS, PROVIDERS):
         for name in found.own:
             assert found.settings(name).model_fields["kind"].default == name
+
+
+@pytest.mark.parametrize("found", [WORKLOADS, LAYERS, PROVIDERS])
+def test_a_kind_like_one_of_ours_is_not_refused_as_incomplete(found: Kinds) -> None:
+    assert [one for name in found.own for one in _undefined(found.get(name))] == []
 
 
 def test_the_layer_of_the_page_is_used_like_our_own(site: Site) -> None:
@@ -294,6 +299,15 @@ def test_a_plugin_that_fails_while_it_is_used_is_named_with_the_line(
     assert f"pkg.py:{line}: the workload paint failed: {why}\n" in done.err
     assert "cure: fix or remove the package: pip uninstall pkg" in done.err
     assert "Traceback" not in done.err
+
+
+def test_the_failure_of_one_of_several_kinds_is_of_their_package(site: Site) -> None:
+    other = GOOD.replace("Paint(", "Sand(").replace('"paint"', '"sand"')
+    module = f"{GOOD.replace(RUNS, 'def parts(self): return 1 / 0')}\n{other}"
+    site.install("pkg", module, "paint = pkg:Paint", "sand = pkg:Sand")
+    done = site.osmef("validate", site.write("sweep: {workload: [sand, paint]}"))
+    assert "the package pkg failed: ZeroDivisionError" in done.err
+    assert "cure: fix or remove the package: pip uninstall pkg" in done.err
 
 
 def test_wrong_numbers_of_a_plugin_are_blamed_on_its_package(

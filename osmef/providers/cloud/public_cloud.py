@@ -156,7 +156,8 @@ class VmCloud(PublicCloud[A, M], Generic[A, M, V]):
 
     rules: PlacementRules
     mark_type: ClassVar[type[Mark]] = Mark
-    provisioner_type: ClassVar[type[Provisioner[Any, Any, Any]]]
+    provisioner_type: type[Provisioner[Any, Any, Any]]
+    """What ``provisioner`` makes; not needed, so no ClassVar, where a cloud has its own."""
     account_is: ClassVar[str] = "account"
     """The cloud's noun for a tenant's account, such as project."""
     accounts_by: ClassVar[str] = "account"
