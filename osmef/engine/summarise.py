@@ -128,7 +128,7 @@ def summarise(plan: Plan, directory: RunDirectory, *, running: bool = False) -> 
         *overlap_findings(
             by_cell, is_staggered=any(one.cell.scenario.stagger for one in plan.cells)
         ),
-        *short_backgrounds(by_cell),
+        *short_backgrounds(by_cell, {one.cell.key: one.cell.scenario.lead for one in plan.cells}),
         *bucket_findings(log.trials),
         *search_findings(log.trials),
         *burst_warnings(plan.cells, endpoints),
@@ -553,11 +553,16 @@ def overlap_findings(
     return [note]
 
 
-def short_backgrounds(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
-    """Report in how many trials the programs of the background ended during the measurement."""
+def short_backgrounds(
+    trials: Mapping[str, Sequence[Trial]], leads: Mapping[str, float]
+) -> list[str]:
+    """Report in how many trials the programs of the background ended during the measurement.
+
+    ``leads`` has how long they run before it, in seconds, by cell.
+    """
     shares = [
-        100 * ran_s / measured_s
-        for of in trials.values()
+        100 * max(0.0, ran_s - leads.get(cell, 0.0)) / measured_s
+        for cell, of in trials.items()
         for trial in of
         if trial.background is not None
         and (ran_s := trial.metrics.get("background_program_s")) is not None
@@ -569,7 +574,7 @@ def short_backgrounds(trials: Mapping[str, Sequence[Trial]]) -> list[str]:
     note = (
         f"in {len(short)} of {len(shares)} trials the background ran for less than"
         f" {_LEAST_COMMON_PERCENT:.0f} % of the measurement, {min(short):.0f} % in the worst: let"
-        " its program run longer, it is stopped at the end"
+        " its program run longer; it is stopped at the end"
     )
     return [note]
 

@@ -83,10 +83,19 @@ def test_a_background_that_ended_before_the_measurement_is_reported() -> None:
         {"program_s": 10.0, "background_program_s": seconds} for seconds in (0.1, 7.9, 8.0, 10.5)
     ]
     found = [one.model_copy(update={"background": "program"}) for one in trials(*told, {})]
-    (note,) = short_backgrounds({"all": found})
+    (note,) = short_backgrounds({"all": found}, {"all": 0.0})
     assert "in 2 of 4 trials the background ran for less than 80 %" in note
     assert "1 % in the worst" in note
-    assert short_backgrounds({"all": found[2:], "alone": trials(*told)}) == []
+    none = {"all": 0.0, "alone": 0.0}
+    assert short_backgrounds({"all": found[2:], "alone": trials(*told)}, none) == []
+
+
+def test_what_a_background_runs_before_the_measurement_does_not_count() -> None:
+    told = [{"program_s": 10.0, "background_program_s": seconds} for seconds in (10.0, 18.0)]
+    found = [one.model_copy(update={"background": "program"}) for one in trials(*told)]
+    (note,) = short_backgrounds({"all": found}, {"all": 10.0})
+    assert "in 1 of 2 trials" in note
+    assert "0 % in the worst" in note
 
 
 def test_a_warning_of_a_workload_about_its_numbers_is_reported_once() -> None:
