@@ -120,7 +120,10 @@ def code_of(error: Exception) -> str:
 
 
 _TRIED = re.compile(r"^\t(\w+): (.+)$", re.MULTILINE)
-_ABSENT = re.compile("unavailable|not found on path|not installed|could not be found|requires the")
+_ABSENT = re.compile(
+    r"^(\w+ authentication|\w+Credential|Shared token cache) unavailable"
+    "|not found on path|not installed|could not be found|requires the|No managed identity endpoint"
+)
 
 
 def _of_credentials(message: str) -> str:

@@ -215,6 +215,16 @@ def test_of_the_chain_of_credentials_those_that_failed_are_reported() -> None:
     assert details_of(said) == "AzureCliCredential: Please run 'az login' to set up an account"
 
 
+def test_credentials_whose_service_is_unavailable_are_not_called_absent() -> None:
+    reported = "EnvironmentCredential: Authentication failed: AADSTS90033: service unavailable"
+    said = ClientAuthenticationError(
+        f"DefaultAzureCredential failed.\nAttempted credentials:\n\t{reported}\n"
+        "\tManagedIdentityCredential: ManagedIdentityCredential authentication unavailable, no"
+        " response from the IMDS endpoint."
+    )
+    assert details_of(said) == reported
+
+
 def test_a_missing_subscription_is_reported(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_SUBSCRIPTION_ID")
     with pytest.raises(CredentialsError) as caught:
