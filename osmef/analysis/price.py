@@ -119,7 +119,7 @@ def price_performance(
 
     value = measure.name
     if measure.better is not Better.HIGHER:
-        why = "is better lower" if measure.better is Better.LOWER else "has no better way"
+        why = "is better lower" if measure.better is Better.LOWER else "is better neither way"
         raise InputError(
             f"{value} {why}, so a price per unit of it says nothing",
             cure="rank by a rate, or give a budget instead",

@@ -157,7 +157,7 @@ def _search(out: Path, provider: str | None, older_than: str | None, access: Acc
         for key in sorted(access.keys() - provider_class(provider).found_by):
             options = [f"--{one}" for one in sorted(provider_class(provider).found_by)]
             cure = f"leave it out{', or use ' if options else ''}{' or '.join(options)}"
-            raise InputError(f"{provider} has nothing that it names", where=f"--{key}", cure=cure)
+            raise InputError(f"{provider} has no such place", where=f"--{key}", cure=cure)
         check_access(
             provider, {k: v for k, v in access.items() if k == "uri"}, "--uri", whole=False
         )

@@ -51,7 +51,7 @@ def test_prices_that_mislead_are_refused(table: pd.DataFrame, said: str) -> None
 
 def test_a_metric_without_a_better_way_has_no_price_performance() -> None:
     load = Measure(name="load_percent", unit="%", better="neither")
-    with pytest.raises(InputError, match="load_percent has no better way"):
+    with pytest.raises(InputError, match="load_percent is better neither way"):
         price_performance(RESULTS.assign(load_percent=1.0), prices(("a", "s", 1.0)), load)
 
 

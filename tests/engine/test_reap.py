@@ -799,8 +799,8 @@ def test_reap_lists_spared_resources_and_destroys_them_only_if_the_user_allows(
         (["--older-than", "2"], 2, "--older-than"),
         (["--provider", "memory"], 3, "no credentials"),
         (["--provider", "memory", "--region", "r"], 2, "or use --cloud"),
-        (["--provider", "local", "--uri", "qemu:///system"], 2, "--uri: local has nothing that it"),
-        (["--provider", "static", "--region", "r"], 2, "--region: static has nothing that it"),
+        (["--provider", "local", "--uri", "qemu:///system"], 2, "--uri: local has no such place"),
+        (["--provider", "static", "--region", "r"], 2, "--region: static has no such place"),
         (["--provider", "static"], 2, "no machine is named"),
     ],
 )

@@ -263,7 +263,7 @@ def _addresses_of(session: SshSession, interface: str) -> list[str]:
 
 
 def _check_programs(session: SshSession) -> None:
-    """Raise ReachError where no program can be run: a login without any variable there is not."""
+    """Raise ReachError where no program can be run: printenv prints something in any login."""
     ended = session.run(["printenv"])
     if not ended.stdout:
         said = ended.stderr.decode(errors="replace").strip()[:200]
