@@ -215,8 +215,9 @@ class _Costs:
     def words(self, near_at: int) -> str:
         """Return the rest of a sentence that begins with the distance and the measure."""
         if not self.ratios and not self.alike and not self.from_zero:
-            return f"can't be compared with that at distance {near_at}: too few trials (n < 6)"
-        untested = f"; in {_settings_of(self.untested)} there are too few trials to tell"
+            few = "too few trials or pairs (n < 6)"
+            return f"can't be compared with that at distance {near_at}: {few}"
+        untested = f"; in {_settings_of(self.untested)} there are too few trials or pairs to tell"
         rest = untested if self.untested else ""
         alike = f"; in {_settings_of(self.alike)} they are not clearly different"
         if self.alike and (self.ratios or self.from_zero):

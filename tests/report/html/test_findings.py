@@ -74,7 +74,7 @@ def test_too_few_trials_show_no_difference(make_cell: MakeCell, make_summary: Ma
     assert not any(" % of that at " in one or "clearly different" in one for one in told)
     assert (
         "At distance 2 aggregate BTC can't be compared with that at distance 0: too few trials"
-        " (n < 6)." in told
+        " or pairs (n < 6)." in told
     )
 
 
@@ -89,7 +89,7 @@ def test_settings_with_too_few_trials_are_counted_beside_those_with_enough(
     (told,) = (one for one in findings(make_summary(*cells)) if one.startswith("At distance"))
     assert told == (
         "At distance 2 aggregate BTC is 5 % of that at distance 0; in 2 other settings there are"
-        " too few trials to tell."
+        " too few trials or pairs to tell."
     )
 
 
