@@ -231,8 +231,7 @@ class SshSession:
         """
         parent = path.rpartition("/")[0] or "."
         with self._sftp(f"writing {path}", len(data)) as sftp:
-            with contextlib.suppress(OSError):
-                sftp.mkdir(parent, 0o700)
+            _ensure_directory(sftp, parent)
             with contextlib.suppress(FileNotFoundError):
                 sftp.remove(path)
             with sftp.open(path, "wx") as file:
@@ -306,8 +305,7 @@ class SshSession:
         Raises ReachError, also where others may write in it, or something else is there.
         """
         with self._sftp(f"making {path}") as sftp:
-            with contextlib.suppress(OSError):
-                sftp.mkdir(path, 0o700)
+            _ensure_directory(sftp, path)
             mode = sftp.lstat(path).st_mode or 0
             if not stat.S_ISDIR(mode) or mode & 0o022:
                 raise self._not_ours(path)
@@ -401,6 +399,17 @@ class SshSession:
             raise transfer_failed(
                 self.name, doing, error, begun=begun, connected=connected
             ) from error
+
+
+def _ensure_directory(sftp: FileClient, path: str) -> None:
+    """Create a private directory, if nothing is there. Raises OSError."""
+    try:
+        sftp.mkdir(path, 0o700)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            sftp.lstat(path)
+            return
+        raise  # why it could not be made, not that it is not there
 
 
 def _remove_tree(sftp: FileClient, path: str, deepest: int) -> None:

@@ -140,6 +140,16 @@ def test_a_file_that_can_t_be_written_is_an_error(
     assert str(raised.value.cure).startswith(cure)
 
 
+def test_a_directory_that_can_t_be_made_is_not_said_to_be_missing(session: SshSession) -> None:
+    """Its own is there, so to make that does not help."""
+    cures = []
+    for making in (session.make_directory, lambda path: session.put(b"x", f"{path}/x", 0o600)):
+        with pytest.raises(ReachError) as raised:
+            making("/sys/none")
+        cures.append(str(raised.value.cure))
+    assert not any(cure.startswith("make the directory") for cure in cures), cures
+
+
 def test_a_link_without_its_directory_is_an_error_that_says_so(
     session: SshSession, tmp_path: Path
 ) -> None:
