@@ -38,7 +38,7 @@ DATA_PORTS = range(20000, 21000)
 Text = Annotated[str, Field(min_length=1, max_length=255)]
 
 _BOUND = re.compile(
-    r"(>=|<=) ?([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(?![eE]?[0-9])([A-Za-zµ%/0-9]{0,12})"
+    r"(>=|<=) ?([0-9]{1,15}(?:\.[0-9]{1,9})?)(?![0-9]) ?(?![eE][0-9])([A-Za-zµ%/0-9]{0,12})"
 )
 _BOUND_CURE = "write it as '>= 5 Gbit/s', '<= 500 us' or '<= 0.1 %'"
 

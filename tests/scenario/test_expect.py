@@ -37,8 +37,13 @@ def test_a_bound_is_read_as_it_is_written(value: float, at_least: bool) -> None:
     assert read_bound(text) == Bound(at_least, value, "bit/s")
 
 
+def test_a_unit_may_begin_with_a_digit() -> None:
+    assert read_bound(">= 100 1/s") == Bound(at_least=True, value=100, unit="1/s")
+
+
 @pytest.mark.parametrize(
-    "text", ["5 Gbit/s", "> 5", "== 5", ">= ", ">= -5 us", ">= 5; rm", ">= 1e9", ">= 12e9"]
+    "text",
+    ["5 Gbit/s", "> 5", "== 5", ">= ", ">= -5 us", ">= 5; rm", ">= 1e9", ">= 12e9", ">= 1 e9"],
 )
 def test_an_invalid_bound_is_reported_with_a_cure(text: str) -> None:
     with pytest.raises(InputError, match=r"(?s)a.yaml:2:.*write it as '>= 5 Gbit/s'"):
