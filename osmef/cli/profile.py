@@ -116,7 +116,7 @@ def profile_command(  # noqa: PLR0913, PLR0917 - its options
             print_note(
                 err,
                 "no endpoint has a flavor, so there is no machine type to profile: choose one for"
-                " each endpoint; hosts of an inventory are written with theirs",
+                " each endpoint, or write that of each VM into the inventory",
             )
         exit_as_judged(summary)
 

@@ -242,7 +242,7 @@ def _owned(
                 yield from provider_class(kind).owned(access, unread=result.unread.append)
             except OsmefError as error:  # a machine that is down is no ProviderError
                 # Journals name places where the user names none.
-                if access or len(accesses) == 1 or not isinstance(error, InputError):
+                if access or not any(accesses) or not isinstance(error, InputError):
                     result.errors.append(error)
 
 

@@ -822,6 +822,16 @@ def test_the_places_in_journals_need_no_name(tmp_path: Path, memory: dict[str, S
     assert "127.0.0.1" in str(error.where) or "127.0.0.1" in error.message
 
 
+def test_a_journal_without_a_place_does_not_hide_that_none_was_looked_at(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    lost = replace(thing("one", "run"), provider="static", kind="directory", access={})
+    dead_run(tmp_path, lost)
+    assert [one.message for one in find_orphans(Search(tmp_path, "static")).errors] == [
+        "no machine is named"
+    ]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
 def test_a_run_that_may_not_be_entered_is_an_error_of_the_reap(copied: Copied) -> None:
     for path in list(copied.run.path.parents)[:-2]:
