@@ -165,7 +165,7 @@ def _row(values: list[Value]) -> str:
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_]")
 _OF: Mapping[str, tuple[str, str]] = {
-    "median": ("", "median over the trials of a cell"),
+    "median": ("", "median of a cell: over trials, or over the medians of pairs or sessions"),
     "ci95_low": ("_ci95_low", "lower end of the 95 % interval of the median"),
     "ci95_high": ("_ci95_high", "upper end of the 95 % interval of the median"),
     "n": ("_trials", "trials that have it"),

@@ -122,7 +122,8 @@ def test_openmetrics() -> None:
     told = {
         name: families[f"osmef_aggregate_btc_bps{name}"].documentation for name in ("", "_trials")
     }
-    assert told[""].startswith("median over the trials of a cell, in bit/s: ")
+    begin = "median of a cell: over trials, or over the medians of pairs or sessions, in bit/s: "
+    assert told[""].startswith(begin)
     assert told["_trials"].startswith("trials that have it: ")  # a count has no such unit
     (one,) = families["osmef_cell_trials_failed"].samples
     assert one.value == summary.cells[0].n_failed
