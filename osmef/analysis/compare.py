@@ -15,6 +15,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
+from osmef.analysis.describe import describe, describe_trials
 from osmef.analysis.effects import hodges_lehmann
 from osmef.analysis.hypothesis_tests import (
     allowed_autocorrelation,
@@ -38,6 +39,8 @@ from osmef.analysis.replication import (
 from osmef.errors import InputError
 from osmef.results.frame import measures_of
 from osmef.results.measure import Better, Measure, merge_measures
+
+Interval = tuple[float, float] | None
 
 
 class DifferenceVerdict(StrEnum):
@@ -273,7 +276,8 @@ def _attributes(
 ) -> dict[str, object]:
     """Return the ``attrs`` of ``compare``, of the cells of both sides by their names.
 
-    method, "unpaired": two runs share no block; values, those of a and b of each row; unit, what n
+    method, "unpaired": two runs share no block; values, those of a and b of each row; intervals,
+    the 95 % ones of these medians, None without; unit, what n
     counts in any row; only_a and only_b, the cells of just one side; lost, those of only_a that b
     has at no other place either; failures, of ``compare_failure_rates``, and, with p None, the
     cells of b alone of which all trials failed, as their common cell may be unknown; differs, what
@@ -289,6 +293,7 @@ def _attributes(
     there = {name for side in second.values() for name in cell_names(side, anywhere)}
     return {
         "values": [(one.a, one.b) for one in found],
+        "intervals": [one.intervals for one in found],
         "method": "unpaired",
         "unit": " or ".join(dict.fromkeys(one.unit for one in found)),
         "only_a": only_a,
@@ -346,6 +351,7 @@ class MetricDifference:
     unit: str
     a: list[float]
     b: list[float]
+    intervals: tuple[Interval, Interval]
 
     @property
     def median_a(self) -> float | None:
@@ -379,13 +385,22 @@ def _differences(
     by_session: bool,
 ) -> list[MetricDifference]:
     """Return the replicates of each metric of a cell on both sides."""
-    unit = _unit(pair, by_session=by_session)
-    values = [[_values(of, one.measure.name, unit) for of in pair] for one in allowed]
-    return [
-        MetricDifference(cell, one, unit, *sides)
-        for one, sides in zip(allowed, values, strict=True)
-        if any(sides)
-    ]
+    unit, found = _unit(pair, by_session=by_session), []
+    for one in allowed:
+        a, b = (_values(of, one.measure.name, unit) for of in pair)
+        if a or b:
+            name = one.measure.name
+            intervals = (_interval(pair[0], name, a, unit), _interval(pair[1], name, b, unit))
+            found.append(MetricDifference(cell, one, unit, a, b, intervals))
+    return found
+
+
+def _interval(trials: pd.DataFrame, name: str, values: Sequence[float], unit: str) -> Interval:
+    """Return the interval of the median of a side."""
+    found = describe_trials(trials, name) if unit == TRIALS and values else describe(values)
+    if found.ci95_low is None or found.ci95_high is None:
+        return None
+    return found.ci95_low, found.ci95_high
 
 
 def _series(found: Sequence[MetricDifference]) -> dict[str, list[list[float]]]:

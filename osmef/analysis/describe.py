@@ -250,12 +250,26 @@ def describe_cells(
     import pandas as pd  # noqa: PLC0415
 
     rows = [
-        {**dict(zip(by, key, strict=True)), "metric": name, **_described(cell[name])}
+        {
+            **dict(zip(by, key, strict=True)),
+            "metric": name,
+            **describe_trials(cell, name).model_dump(),
+        }
         for key, cell in trials.groupby(list(by), sort=False, dropna=False)
         for name in metrics
     ]
     return pd.DataFrame(rows, columns=pd.Index([*by, "metric", *MetricSummary.model_fields]))
 
 
-def _described(values: pd.Series) -> dict[str, object]:
-    return describe(values.dropna().astype("float64").tolist()).model_dump()
+def describe_trials(trials: pd.DataFrame, metric: str) -> MetricSummary:
+    """Return the statistics of a metric over trials of ``osmef.load``, as ``describe`` does.
+
+    NaN is unknown and not counted. Where the values themselves ended the trials of a cell
+    (``repeat_until``), the interval is ``confidence_sequence``. Raises KeyError for a column that
+    is not there, and ValueError for an infinite value. Assumed is what ``describe`` assumes.
+
+    Source: that of ``describe``.
+    """
+    until = "repeat_until" in trials and bool(trials["repeat_until"].notna().any())
+    values = trials[metric].dropna().astype("float64").tolist()
+    return describe(values, often_looked_at=until)

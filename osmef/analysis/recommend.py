@@ -12,10 +12,10 @@ import pandas as pd
 from osmef.analysis.describe import describe
 from osmef.analysis.replication import (
     cell_names,
+    describe_replicates,
     fill_platforms,
     has_runs,
     has_sessions,
-    independent,
     is_loopback,
     platform_columns,
 )
@@ -194,7 +194,7 @@ def _cells(
 def _described(trials: pd.DataFrame, metric: str, *, by_session: bool) -> MetricSummary:
     """Return the statistics of a cell over its trials, sessions, or runs if there are several."""
     runs = has_runs(trials) and not by_session
-    found = describe(independent(trials, metric, by_session=by_session or runs))
+    found = describe_replicates(trials, metric, by_session=by_session or runs)
     if not runs or found.ci95_reason is None:
         return found
     return found.model_copy(update={"ci95_reason": f"of runs, {found.ci95_reason}"})

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from osmef.analysis.describe import describe
+from osmef.analysis.describe import describe, describe_trials
 from osmef.analysis.distributions import beta_quantile, normal_quantile
 from osmef.analysis.null_distributions import chi_squared_quantiles
 from osmef.analysis.quantiles import ConfidenceInterval, check, finite, interval_ranks, minimum_n
+from osmef.results.summary import MetricSummary
 
 PLATFORM = ("platform", "scenario", "provider", "sender_flavors", "receiver_flavors")
 """What may distinguish two platforms, of the columns of ``osmef.load``, the broadest first."""
@@ -100,6 +101,24 @@ def independent(
     if not sessions:
         return [float(value) for value in known[metric]]
     return list(session_medians(known, metric).values())
+
+
+def describe_replicates(
+    trials: pd.DataFrame, metric: str, *, by_session: bool | None = None
+) -> MetricSummary:
+    """Return the statistics of the independent replicates of a metric (``independent``).
+
+    Those of single trials are ``describe_trials``. Assumed and raised is what these assume and
+    raise.
+
+    Source: those of ``independent`` and ``describe``.
+    """
+    if metric not in trials:
+        return describe([])
+    nested = has_sessions(trials) if by_session is None else by_session
+    if nested or has_pairs(trials[trials[metric].notna()]):
+        return describe(independent(trials, metric, by_session=by_session))
+    return describe_trials(trials, metric)
 
 
 def session_medians(trials: pd.DataFrame, metric: str) -> dict[str, float]:

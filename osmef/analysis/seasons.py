@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from osmef.analysis.change_points import SHORTEST, all_change_points, all_spread_changes
-from osmef.analysis.describe import describe
+from osmef.analysis.describe import describe_trials
 from osmef.analysis.distributions import normal_cdf, normal_quantile
 from osmef.analysis.hypothesis_tests import holm, pairwise
 from osmef.analysis.null_distributions import EXACT_UP_TO, doubled_ranks, rank_sums
@@ -195,8 +195,8 @@ def _sessions_of(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
 def _intervals(points: pd.DataFrame, metric: str, by: list[str]) -> pd.DataFrame:
     """Return the interval of the median of each group that has one."""
     rows = []
-    for key, values in points.groupby(by, sort=False)[metric]:
-        description = describe(values.tolist())
+    for key, trials in points.groupby(by, sort=False):
+        description = describe_trials(trials, metric)
         if description.ci95_low is not None:
             rows.append((*key, description.ci95_low, description.ci95_high))
     return pd.DataFrame(rows, columns=pd.Index([*by, *_ENDS])).astype(dict.fromkeys(_ENDS, float))

@@ -213,7 +213,8 @@ def _write_page(
     rows = table.to_dict("records")
     trials = [failed_trials(one).plain for one in table.attrs["failures"]]
     cells = [*trials, *cells_of_one_side(table.attrs)]
-    page = Compared(title, rows, table.attrs["values"], known, notes, reported, cells)
+    sides = list(zip(table.attrs["values"], table.attrs["intervals"], strict=True))
+    page = Compared(title, rows, sides, known, notes, reported, cells)
     write_comparison(page, output, every=every)
 
 

@@ -54,6 +54,7 @@ from osmef.results.summary import (
 from osmef.results.trial import Bottleneck, Status, Trial
 from osmef.scenario.fields import read_bound
 from osmef.scenario.location import Location
+from osmef.scenario.workload import UntilKnown
 from osmef.units import counted
 from osmef.workloads import measures_of
 from osmef.workloads.trial_workload import OTHERS, STEAL
@@ -368,6 +369,7 @@ def _cell_info(
         n_ok=sum(trial.status is Status.OK for trial in trials),
         n_failed=sum(trial.status is Status.FAILED for trial in trials),
         price_per_hour=per_hour,
+        repeat_until=scenario.repeat.until if isinstance(scenario.repeat, UntilKnown) else None,
         start_spread_s=max(
             (s for t in trials if (s := t.start_spread_s) is not None), default=None
         ),

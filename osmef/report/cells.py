@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from osmef.analysis.describe import describe
 from osmef.analysis.replication import (
     PLACE,
+    describe_replicates,
     fill_platforms,
     has_sessions,
     independent,
@@ -62,8 +62,8 @@ class ShownCell:
 
     def point(self, x: float, metric: str) -> Point:
         """Return a metric of its trials as a point at ``x``."""
-        values = self.values(metric)
-        return replace(point(x, describe(values)), values=tuple(values))
+        found = point(x, describe_replicates(self.trials, metric))
+        return replace(found, values=tuple(self.values(metric)))
 
     @property
     def keys(self) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from osmef.analysis.describe import describe
 from osmef.analysis.price import KEY, PRICE, PricePerformance, PriceTable, price_performance
 from osmef.analysis.replication import (
     cell_names,
+    describe_replicates,
     fill_platforms,
     has_runs,
     has_sessions,
@@ -155,7 +156,7 @@ def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
     keys = ["_provider", flavor, "_region", "cell"]
     for key, group in trials.groupby(keys, sort=False, dropna=False):
         by_session = sessions or has_runs(group)
-        reported = describe(independent(group, metric, by_session=by_session)).model_dump()
+        reported = describe_replicates(group, metric, by_session=by_session).model_dump()
         known = dict(zip(("provider", "flavor", "region", "cell"), key, strict=True))
         counts = {"trials": len(group), "failed": int((group["status"] != "ok").sum())}
         spread = {one: reported[one] for one in SPREAD}

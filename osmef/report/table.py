@@ -206,7 +206,9 @@ def _interval(cell: CellInfo, leading: Measure | None) -> str | None:
                      (end / divisor for end in ends))  # fmt: skip
 
 
-OF_ONE_PAIR = "Intervals are of the one pair of endpoints: another pair may differ by more."
+OF_THESE_ENDPOINTS = (
+    "Intervals are of the endpoints that were measured: another pair may differ by more."
+)
 
 
 def is_of_one_pair(cell: CellInfo) -> bool:
@@ -240,7 +242,7 @@ def _caption(summary: Summary) -> str:
     elif all(cell.n_ok < _FEWEST for cell in summary.cells):
         reported = "Medians of the trials; too few (n < 6) for an interval of 95 %."
     if "interval of that" in reported and any(map(is_of_one_pair, summary.cells)):
-        reported += f"\n{OF_ONE_PAIR}"
+        reported += f"\n{OF_THESE_ENDPOINTS}"
     if pairs:
         few = f"; {min(pairs)} pairs are too few for an interval of 95 %, which needs {_FEWEST}"
         reported = reported.rstrip(".") + (few if min(pairs) < _FEWEST else "")

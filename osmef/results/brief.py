@@ -84,6 +84,7 @@ class _CellPart(TypedDict):
     n_ok: int
     n_failed: int
     connections: NotRequired[int | None]
+    repeat_until: NotRequired[float | None]
     price_per_hour: NotRequired[_Cost | None]
 
 
@@ -114,7 +115,7 @@ class BriefSummary:
 
     ``prices`` has what an hour of all VMs of a cell costs, and in which currency, where known, and
     ``connections`` the parallel ones of a cell, which trials of older versions did not have.
-    ``measures`` are those of its metrics.
+    ``measures`` are those of its metrics, and ``repeat_until`` is that of a cell.
     """
 
     scenario: str
@@ -124,6 +125,7 @@ class BriefSummary:
     measures: list[Measure] = field(default_factory=list)
     trials: int = 0
     connections: dict[str, int | None] = field(default_factory=dict)
+    repeat_until: dict[str, float | None] = field(default_factory=dict)
 
 
 def trial_count_warning(run: RunDirectory) -> str | None:
@@ -220,8 +222,9 @@ def brief_summary(run: RunDirectory) -> BriefSummary:
     scenario, provider = reported["run"]["scenario"], reported["run"]["provider"]
     trials = sum(cell["n_ok"] + cell["n_failed"] for cell in reported["cells"])
     connections = {cell["key"]: cell.get("connections") for cell in reported["cells"]}
+    until = {cell["key"]: cell.get("repeat_until") for cell in reported["cells"]}
     return BriefSummary(
-        scenario, provider, flavors, prices, reported["measures"], trials, connections
+        scenario, provider, flavors, prices, reported["measures"], trials, connections, until
     )
 
 
@@ -234,9 +237,10 @@ def _brief(whole: Summary) -> BriefSummary:
     }
     trials = sum(cell.n_ok + cell.n_failed for cell in whole.cells)
     connections = {cell.key: cell.connections for cell in whole.cells}
+    until = {cell.key: cell.repeat_until for cell in whole.cells}
     run = whole.run
     return BriefSummary(
-        run.scenario, run.provider, flavors, prices, whole.measures, trials, connections
+        run.scenario, run.provider, flavors, prices, whole.measures, trials, connections, until
     )
 
 

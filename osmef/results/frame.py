@@ -55,16 +55,16 @@ _PLACE = (
     "connections",
 )
 _COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s")
-_WORK = ("workload", "background", "limited_by", "start_spread_s")
+_WORK = ("workload", "background", "limited_by", "start_spread_s", "repeat_until")
 _FIXED = (*_RUN, *_PLACE, *_COURSE, *_WORK)
 _FIXED_NAMES = frozenset(_FIXED)
 _WHOLE = ("trial", "repetition", "group", "pair", "distance", "connections")
 _KNOWN_BY = ("trial", "repetition", "group")
-_NUMBERS = ("price_per_hour", "wall_s", "start_spread_s")
+_NUMBERS = ("price_per_hour", "wall_s", "start_spread_s", "repeat_until")
 _COPIED = 10_000  # trials whose frame may be made twice for a moment
 _MADE = (
     *("trial", "senders", "receivers", "sender_flavors", "receiver_flavors"),
-    *("price_per_hour", "currency"),
+    *("price_per_hour", "currency", "repeat_until"),
 )
 _GIVEN = tuple(name for name in _FIXED if name not in {*_RUN, *_MADE} and "failure" not in name)
 _SAME: Mapping[str, type] = {"placement": str, "tenancy": str, "connections": int}
@@ -82,8 +82,9 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
     sender_flavors, receiver_flavors, price_per_hour of all VMs of the cell and its currency,
     placement, tenancy (both as requested), achieved_placement, achieved_tenancy, distance (as
     achieved), connections, each swept value of any of the runs under its key, status, failure_kind,
-    failure_message, started_at, wall_s, workload, background, limited_by, start_spread_s, and each
-    metric with its unit in the name. The endpoints of a group, and their flavors, stand in one
+    failure_message, started_at, wall_s, workload, background, limited_by, start_spread_s,
+    repeat_until of the cell (NaN with a fixed number of trials), and each metric with its unit in
+    the name. The endpoints of a group, and their flavors, stand in one
     text, with commas. What is not known is missing (NaN, <NA> or None), and never 0.
 
     A column never means two things: a swept value that has the name of another column is in
@@ -362,6 +363,7 @@ def _columns(trials: Sequence[BriefTrial], run: str, summary: BriefSummary) -> d
         summary.connections.get(row["cell"]) if own is None else own
         for own, row in zip(columns["connections"], rows, strict=True)
     ]
+    columns["repeat_until"] = [summary.repeat_until.get(row["cell"]) for row in rows]
     columns["price_per_hour"] = [amount for amount, _currency in prices]
     columns["currency"] = [currency for _amount, currency in prices]
     failures = [row.get("failure") or {} for row in rows]

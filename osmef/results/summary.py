@@ -76,8 +76,8 @@ class MetricSummary(Model):
     pairs: int | None = Field(
         default=None,
         description="of how many pairs of endpoints, where each has trials of its own: then median"
-        " and interval are those of the medians of pairs; null else, and the interval is of the one"
-        " pair that was measured",
+        " and interval are those of the medians of pairs; null else, and the interval is of the"
+        " endpoints that were measured",
     )
     sessions: int | None = Field(
         default=None,
@@ -313,6 +313,12 @@ class CellInfo(Model):
         default=None,
         description="what an hour of all its VMs costs; null where a price is unknown, or"
         " currencies differ",
+    )
+    repeat_until: float | None = Field(
+        default=None,
+        description="share of the median that the interval's ends had to come within"
+        " (`repeat: {until: ...}`); intervals hold under repeated checks then; null with a fixed"
+        " number of trials",
     )
     start_spread_s: float | None = Field(
         default=None,

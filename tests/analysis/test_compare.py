@@ -32,6 +32,12 @@ def trials(
 BASE = [100.0, 101, 99, 100, 102, 98]
 
 
+def test_each_side_has_the_interval_of_its_median() -> None:
+    """That of trials that ended themselves allows for the checks, and needs 8."""
+    table = compare(trials(BASE), trials(BASE, other={"repeat_until": 0.05}), [BTC])
+    assert table.attrs["intervals"] == [((98.0, 102.0), None)]
+
+
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [

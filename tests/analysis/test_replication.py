@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osmef.analysis.price import price_performance
-from osmef.analysis.quantiles import quantile_interval
+from osmef.analysis.quantiles import confidence_sequence, quantile_interval
 from osmef.analysis.replication import (
     cov_interval,
+    describe_replicates,
     fill_platforms,
     independent,
     platform_columns,
@@ -53,6 +54,26 @@ def test_a_session_is_the_median_of_its_trials_and_a_run_without_one_is_a_sessio
         2,
         5,
     ]
+
+
+def test_the_interval_of_trials_that_ended_themselves_allows_for_the_checks() -> None:
+    """Medians of sessions, whose number no value decided, have the usual one."""
+    values = [float(value) for value in range(20)]
+    ended = trials(x=[*values], repeat_until=[0.05])
+    known = confidence_sequence(values)
+    found = describe_replicates(ended, "x")
+    assert (found.ci95_low, found.ci95_high) == (known.low, known.high)
+    usual = quantile_interval(values)
+    for frame in (
+        trials(x=[*values], repeat_until=[float("nan")]),
+        trials(x=[*values]),
+        ended.assign(session=range(20)),
+        ended.assign(pair=range(20)),
+    ):
+        found = describe_replicates(frame, "x")
+        assert (found.ci95_low, found.ci95_high) == (usual.low, usual.high)
+    assert usual != known
+    assert describe_replicates(ended, "y").n == 0
 
 
 @pytest.mark.parametrize(

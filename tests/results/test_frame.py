@@ -70,6 +70,7 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
         "background",
         "limited_by",
         "start_spread_s",
+        "repeat_until",
         "aggregate_btc_bps",
         "retransmits",
     ]
@@ -98,6 +99,16 @@ def test_the_hourly_price_of_a_cell_is_in_the_frame(tmp_path: Path) -> None:
     assert frame["price_per_hour"].tolist()[3:] == [0.2] * 3
     assert frame["currency"].tolist() == [None] * 3 + ["USD"] * 3
     assert frame["price_per_hour"][:3].isna().all()
+
+
+def test_the_frame_has_the_rule_that_ended_the_trials_of_a_cell(tmp_path: Path) -> None:
+    run = RunDirectory(shutil.copytree(OLD_RUN, tmp_path / "ended"))
+    summary = run.read_summary()
+    cells = [cell.model_copy(update={"repeat_until": 0.05}) for cell in summary.cells]
+    run.write_summary(summary.model_copy(update={"cells": cells}))
+    frame = osmef.load(OLD_RUN, run.path)
+    assert frame["repeat_until"].tolist()[3:] == [0.05] * 3
+    assert frame["repeat_until"][:3].isna().all()
 
 
 def test_a_sweep_over_the_placement_gives_one_column(

@@ -392,6 +392,30 @@ def until_coverage() -> Iterator[Case]:
             yield f"{name}, at most {most}", missed
 
 
+def until_alarms() -> Iterator[Case]:
+    """Whether two equal cells of ``repeat: {until: 5%, least: 6, most: N}`` differ by their p."""
+    shapes = {
+        "normal, 3 %": normal(0.03),
+        "normal, 10 %": normal(0.1),
+        "lognormal of 0.3": lognormal(0.3),
+        "bimodal, 80/20": bimodal(),
+        "bimodal, 55/45": bimodal(0.55),
+        "autocorrelation 0.3, 3 %": correlated(0.3, 0.03),
+    }
+    for most in (12, 30):
+        for name, draw in shapes.items():
+
+            def differs(chance: np.random.Generator, d: Draw = draw, n: int = most) -> bool:
+                rows = [d(chance, (n,)).tolist() for _ in "ab"]
+                ends = [next((k for k in range(6, n) if is_narrow_enough(row[:k], 0.1)), n)
+                        for row in rows]  # fmt: skip
+                a, b = (row[:end] for row, end in zip(rows, ends, strict=True))
+                p = lower_p(a, b, allowed_autocorrelation([a, b]))
+                return p is not None and p <= 0.05
+
+            yield f"{name}, at most {most}", differs
+
+
 def enough() -> Iterator[Case]:
     """Whether as many trials as were told to be needed for +-5 % are enough."""
     shapes = {
@@ -549,6 +573,7 @@ TABLES: dict[str, Callable[[], Iterator[Case]]] = {
     "memory": memory,
     "stop": stop_coverage,
     "until": until_coverage,
+    "until-alarms": until_alarms,
     "table": table_alarms,
     "table-power": table_power,
     "step": step_alarms,

@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from osmef.analysis.compare import Interval
 from osmef.analysis.describe import describe
 from osmef.errors import NothingToDrawError
 from osmef.report.html.figures import Drawn, inline_svg
@@ -101,18 +102,19 @@ _NOTE = (
 
 Row = Mapping[Any, Any]
 Values = tuple[Sequence[float], Sequence[float]]
+Sides = tuple[Values, tuple[Interval, Interval]]
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Content of the page: rows of ``compare``, the values of both sides, and notes.
+    """Content of the page: rows of ``compare``, values and intervals of both sides, and notes.
 
     ``cells`` are those of which trials failed, or that one side alone has.
     """
 
     title: str
     rows: Sequence[Row]
-    values: Sequence[Values]
+    sides: Sequence[Sides]
     known: Mapping[str, Measure]
     notes: Sequence[str]
     hosts: Mapping[str, Sequence[str]]
@@ -123,8 +125,8 @@ def write_comparison(compared: Compared, output: Path, *, every: bool = False) -
     """Write the page, with rows of all metrics with ``every``. Raises as ``write_page``."""
     check_output(output)  # before a figure is drawn for nothing
     shown = [
-        (row, values)
-        for row, values in zip(compared.rows, compared.values, strict=True)
+        (row, sides)
+        for row, sides in zip(compared.rows, compared.sides, strict=True)
         if every or matters(row, compared.known[row["metric"]])
     ]
     figure = _figure([row for row, _ in shown], compared.known)
@@ -152,7 +154,7 @@ def _figure(rows: Sequence[Row], known: Mapping[str, Measure]) -> Drawn | None:
     return Drawn.both("changes", "Change from A to B", svg, figure)
 
 
-def _table(shown: Sequence[tuple[Row, Values]], known: Mapping[str, Measure]) -> Table:
+def _table(shown: Sequence[tuple[Row, Sides]], known: Mapping[str, Measure]) -> Table:
     names, shared = short_cells(str(row["cell"]) for row, _ in shown)
     texts, numbers = ("cell", "metric"), ("A", "B", "change", "95 % interval", "p", "n")
     columns = [
@@ -160,20 +162,20 @@ def _table(shown: Sequence[tuple[Row, Values]], known: Mapping[str, Measure]) ->
         *(Column(head, number=True) for head in numbers),
         *map(Column, ("verdict", "trials")),
     ]
-    rows = [_fields(row, values, known[row["metric"]], names) for row, values in shown]
+    rows = [_fields(row, sides, known[row["metric"]], names) for row, sides in shown]
     reported = f"All cells: {shared}. " if shared else ""
     more = f" * {AMONG_ALL}" if any(is_among_all(row["reason"]) for row, _ in shown) else ""
     return Table("Each cell and metric", columns, rows, f"{reported}{_NOTE}{more}")
 
 
-def _fields(row: Row, values: Values, measure: Measure, names: Mapping[str, str]) -> list[Field]:
+def _fields(row: Row, sides: Sides, measure: Measure, names: Mapping[str, str]) -> list[Field]:
     """Return a row as one line, as benchstat has it."""
     verdict = str(row["verdict"])
     change, interval = changed(row, measure)
     mark = "*" if is_among_all(row["reason"]) else ""
     reason = (str(row["reason"]),) if isinstance(row["reason"], str) and not mark else ()
     ends = [
-        _side(row[f"median_{side}"], of, measure) for side, of in zip("ab", values, strict=True)
+        _side(row[f"median_{side}"], of, measure) for side, of in zip("ab", sides[1], strict=True)
     ]
     return [
         Field(names[str(row["cell"])]),
@@ -184,26 +186,26 @@ def _fields(row: Row, values: Values, measure: Measure, names: Mapping[str, str]
         number(row["p"]),
         Field(f"{row['n_a']}, {row['n_b']}", key=str(row["n_b"])),
         Field(verdict + mark, reason, emphasis=_EMPHASES.get(verdict, Emphasis.PLAIN)),
-        _dots(values),
+        _dots(sides[0]),
     ]
 
 
-def _side(median: float, values: Sequence[float], measure: Measure) -> Field:
+def _side(median: float, ends: Interval, measure: Measure) -> Field:
     if math.isnan(median):
         return Field(NOTHING, key="")
-    shown = f"{measure.with_unit(median)} {_spread(values, measure)}".rstrip()
+    shown = f"{measure.with_unit(median)} {_spread(median, ends, measure)}".rstrip()
     return Field(shown, key=repr(median))
 
 
-def _spread(values: Sequence[float], measure: Measure) -> str:
+def _spread(median: float, ends: Interval, measure: Measure) -> str:
     """Return the distance of a median from the farther end of its interval; both ends if far."""
-    reported = describe(values)
-    if reported.median is None or reported.ci95_low is None or reported.ci95_high is None:
+    if ends is None:
         return ""
-    reach = max(reported.ci95_high - reported.median, reported.median - reported.ci95_low)
-    if reach and reach >= abs(reported.median):
-        return f"({measure.between(reported.ci95_low, reported.ci95_high)})"
-    share = 100 * reach / (abs(reported.median) or 1.0)
+    low, high = ends
+    reach = max(high - median, median - low)
+    if reach and reach >= abs(median):
+        return f"({measure.between(low, high)})"
+    share = 100 * reach / (abs(median) or 1.0)
     return f"±{share:.0f} %" if share >= 10 else f"±{share:.2g} %"
 
 

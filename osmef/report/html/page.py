@@ -11,10 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from osmef.analysis.describe import describe
 from osmef.analysis.diagnostics import FEWEST, cells, data_quality, pairwise_comparisons
 from osmef.analysis.layers import LAYER, REFERENCE, comparable, layer_overheads
-from osmef.analysis.replication import has_sessions, independent
+from osmef.analysis.replication import describe_replicates, has_sessions
 from osmef.report.cells import cells_of, leading
 from osmef.report.data import Data
 from osmef.report.html.figures import Drawn, draw, draw_run
@@ -147,7 +146,7 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
     sessions = has_sessions(trials)
     groups = cells(trials)
     found = {
-        one.name: {cell: describe(independent(rows, one.name, by_session=sessions))
+        one.name: {cell: describe_replicates(rows, one.name, by_session=sessions)
                    for cell, rows in groups.items()}
         for one in measures
     }  # fmt: skip

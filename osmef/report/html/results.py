@@ -8,7 +8,7 @@ from itertools import islice
 
 import pandas as pd
 
-from osmef.analysis.describe import describe
+from osmef.analysis.describe import describe_trials
 from osmef.report.cells import leading
 from osmef.report.html.layout import (
     NOTHING,
@@ -35,7 +35,7 @@ from osmef.report.summary import (
     shown_values,
     written,
 )
-from osmef.report.table import OF_ONE_PAIR, is_of_one_pair, replicates, shown_measures
+from osmef.report.table import OF_THESE_ENDPOINTS, is_of_one_pair, replicates, shown_measures
 from osmef.results.frame import metric_column
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, MetricSummary, Summary
@@ -88,7 +88,7 @@ def results_table(summary: Summary, trials: pd.DataFrame | None = None) -> Table
         for cell in summary.cells
     ]
     of_pair = any(map(is_of_one_pair, summary.cells))
-    note = _NOTE.format(replicates(summary)) + f" {OF_ONE_PAIR}" * of_pair
+    note = _NOTE.format(replicates(summary)) + f" {OF_THESE_ENDPOINTS}" * of_pair
     return Table("Results by cell", columns, rows, note)
 
 
@@ -124,7 +124,7 @@ def trials_table(trials: pd.DataFrame) -> Table:
     measures = {one.name: one for one in leading(trials)}
     groups = dict(list(trials.groupby("cell", sort=False)))
     found = {
-        name: {cell: describe(rows[name].dropna().tolist()) for cell, rows in groups.items()}
+        name: {cell: describe_trials(rows, name) for cell, rows in groups.items()}
         for name in measures
     }
     scales = {name: scale_of(measures[name], list(of.values())) for name, of in found.items()}

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from osmef.analysis.quantiles import quantile_interval
 from osmef.errors import InputError
-from osmef.report.html.compare import Compared, write_comparison
+from osmef.report.html.compare import Compared, Sides, write_comparison
 from tests.declared import measure
 from tests.report.html.parsed import Page
 from tests.report.test_table import row
@@ -18,10 +19,22 @@ EVIL = "</script><script>alert(1)</script>"
 RATES = ([1.9e10, 2.0e10, 2.1e10] * 2, [1.8e10, 1.9e10, 2.0e10] * 2)
 
 
+Values = tuple[list[float], list[float]]
+
+
+def sides_of(*values: Values) -> list[Sides]:
+    return [((a, b), (ends_of(a), ends_of(b))) for a, b in values]
+
+
+def ends_of(values: list[float]) -> tuple[float, float] | None:
+    found = quantile_interval(values)
+    return None if found.low is None or found.high is None else (found.low, found.high)
+
+
 def page_of(tmp_path: Path, *rows: dict[str, object], every: bool = False) -> Page:
     output = tmp_path / "page.html"
     values = [RATES if one["metric"] == "aggregate_btc_bps" else ([0.0], [1.0]) for one in rows]
-    compared = Compared("a → b", rows, values, KNOWN, [EVIL], {"sender": [EVIL]})
+    compared = Compared("a → b", rows, sides_of(*values), KNOWN, [EVIL], {"sender": [EVIL]})
     write_comparison(compared, output, every=every)
     return Page(output.read_text(encoding="utf-8"))
 
@@ -65,8 +78,8 @@ def test_cells_that_failed_or_are_of_one_side_are_on_it(tmp_path: Path) -> None:
         f"only A has the cell {EVIL}",
     ]
     output = tmp_path / "page.html"
-    rows, values = [row("aggregate_btc_bps")], [RATES]
-    write_comparison(Compared("a → b", rows, values, KNOWN, [], {}, told), output)
+    rows, sides = [row("aggregate_btc_bps")], sides_of(RATES)
+    write_comparison(Compared("a → b", rows, sides, KNOWN, [], {}, told), output)
     page = Page(output.read_text(encoding="utf-8"))
     assert [one.text for one in page.all("li") if one.text in told] == told
 
@@ -75,7 +88,7 @@ def test_an_interval_that_reaches_far_is_shown_by_its_ends(tmp_path: Path) -> No
     values = ([0.0, 0.0, 0.0, 0.0, 46.0, 275.0], [1.0, 1.0, 1.0, 1.0, 1.0, 3.0])
     found = row("retransmits", median_a=0.0, median_b=1.0)
     output = tmp_path / "page.html"
-    write_comparison(Compared("a → b", [found], [values], KNOWN, [], {}), output)
+    write_comparison(Compared("a → b", [found], sides_of(values), KNOWN, [], {}), output)
     texts = [one.text for one in Page(output.read_text(encoding="utf-8")).all("td")]
     assert texts[1:3] == ["0 (0 to 275)", "1 (1 to 3)"]
 
