@@ -20,6 +20,7 @@ from osmef.analysis.hypothesis_tests import (
     paired_ratio,
     pairwise,
 )
+from osmef.analysis.quantiles import minimum_n
 from osmef.analysis.replication import (
     PLACE,
     PLATFORM,
@@ -475,19 +476,19 @@ def _below(row: Mapping[str, object], name: str) -> bool:
 
 
 def _doubts(row: Mapping[str, object]) -> str:
-    found = []
+    found, has_interval = [], int(str(row["pairs"] or row["n"])) >= minimum_n()
     if _below(row, "autocorrelation_p"):
+        negative = float(str(row["autocorrelation"])) <= 0
         found.append(
-            "consecutive values are correlated, so the interval is too narrow"
-            if float(str(row["autocorrelation"])) > 0
-            else "consecutive values are negatively correlated, so the interval is too wide"
+            f"consecutive values are {'negatively ' * negative}correlated"
+            + f", so the interval is too {'wide' if negative else 'narrow'}" * has_interval
         )
     elif _below(row, "common_memory_p") and float(str(row["common_memory"])) > 0:
         found.append(
             "over all cells consecutive values are correlated, so the intervals are too narrow"
         )
     if _below(row, "drift_p"):
-        found.append("there is a drift, so the interval is too narrow")
+        found.append("there is a drift" + ", so the interval is too narrow" * has_interval)
     if row["steps"]:
         found.append(f"the level changes at {_few(row['steps'])}")
     if row["spreads"]:

@@ -328,7 +328,8 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
     caption += f" The first {MOST_PANELS} of {len(names)} platforms." * (len(names) > len(shown))
     medians = rows.groupby("platform")["value"].median()
     same = bool(medians.max() <= _ALIKE * medians.min())
-    caption += " y does not begin at 0." if same else " The axes of y differ."
+    caption += "" if same else " The axes of y differ."
+    caption += " y does not begin at 0." * bool(same and rows["value"].min() > 0)
     what = measure.words
     header = Words(f"{what[0].upper()}{what[1:]} over the sessions", caption, _source(rows))
     legend = {name: _point(number) for name, number in windows.items()} if len(windows) > 1 else {}

@@ -138,6 +138,11 @@ def test_autocorrelation_drift_steps_and_outliers_are_reported() -> None:
     drifting = told(trials((noise(40) + np.arange(40)).tolist()))
     assert "drift" in str(drifting["doubts"])
     assert drifting["drift_percent"] == pytest.approx(33, abs=3)
+    assert "so the interval is too narrow" in str(drifting["doubts"])
+    on_pairs = trials((noise(40) + np.arange(40)).tolist(), pair=[0, 1] * 20)
+    doubts = str(told(on_pairs)["doubts"])  # two pairs have no interval
+    assert "there is a drift" in doubts
+    assert "there is a drift, so" not in doubts
     assert told(trials([*noise(20), *(noise(20) + 50)]))["steps"] == ["20"]
     far = told(trials([*noise(20), 500.0]))
     assert "20" in far["outliers"]  # type: ignore[operator]

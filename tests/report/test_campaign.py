@@ -119,6 +119,8 @@ def test_the_caption_explains_what_is_there() -> None:
     assert "Grey: " not in told(large, plain.planned)
     assert "Grey: " not in told(plain.sessions, None)
     assert "Dashed: " in told(stepped.sessions, stepped.planned)
+    assert "y does not begin at 0" in told(large, plain.planned)
+    assert "y does not begin" not in told(large.assign(value=0.0), plain.planned)
 
 
 def test_sessions_without_a_time_stand_in_their_order() -> None:

@@ -66,16 +66,13 @@ def region_of(zone: str) -> str:
 def zones_of(project: Project, region: str) -> list[str]:
     """List the available zones of a region. Raises NotFoundError, ProviderError."""
     there = project.every("listing zones", compute_v1.ZonesClient)
-    found = sorted(
-        str(zone.name)
-        for zone in there
-        if last(zone.region) == region and zone.status in {"UP", ""}
-    )
+    up = [zone for zone in there if zone.status in {"UP", ""}]
+    found = sorted(str(zone.name) for zone in up if last(zone.region) == region)
     if not found:
-        known = ", ".join(sorted({last(zone.region) for zone in there}))
-        raise NotFoundError(
-            f"there is no region {region!r}", where="provider.region", cure=f"use one of: {known}"
-        )
+        known = ", ".join(sorted({last(zone.region) for zone in up}))
+        is_known = any(last(zone.region) == region for zone in there)
+        what = f"no zone of {region} is up" if is_known else f"there is no region {region!r}"
+        raise NotFoundError(what, where="provider.region", cure=f"use one of: {known}")
     return found
 
 
@@ -116,11 +113,13 @@ def types_in(
 
 
 def check_zone(project: Project, zone: str) -> None:
-    """Raise NotFoundError where there is no such zone, or no such region."""
+    """Raise NotFoundError where there is no such zone that is up, or no such region."""
     known = zones_of(project, region_of(zone))
     if zone not in known:
+        every = {zone.name for zone in project.every("listing zones", compute_v1.ZonesClient)}
+        what = f"the zone {zone!r} is not up" if zone in every else f"there is no zone {zone!r}"
         cure = f"use one of: {', '.join(known)}"
-        raise NotFoundError(f"there is no zone {zone!r}", where="provider.zone", cure=cure)
+        raise NotFoundError(what, where="provider.zone", cure=cure)
 
 
 def lacking_types(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 PROJECTS = ("alpha-1", "beta-2")
-ZONES = {zone: zone.rpartition("-")[0] for zone in ("here-1-a", "here-1-b", "there-1-a")}
+NAMES = ("here-1-a", "here-1-b", "here-1-c", "there-1-a", "dark-1-a")
+ZONES = {zone: zone.rpartition("-")[0] for zone in NAMES}
+DOWN = ("here-1-c", "dark-1-a")
 TYPES = {
     "e2-standard-2": (2, 8192),
     "n2-standard-4": (4, 16384),
@@ -25,7 +27,7 @@ def zone(project: str, name: str) -> dict[str, Any]:
         "kind": "compute#zone",
         "name": name,
         "region": f"{ROOT}/projects/{project}/regions/{ZONES[name]}",
-        "status": "UP",
+        "status": "DOWN" if name in DOWN else "UP",
     }
 
 

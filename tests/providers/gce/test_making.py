@@ -280,6 +280,8 @@ def test_image_by_family_name_and_path_is_the_same(lab: Lab, image: str | None) 
         ({"image": "debian-99"}, vm(), "no image 'debian-99'"),
         ({"region": "nowhere-1"}, vm(), "here-1, there-1"),
         ({"zone": "here-1-x"}, vm(), "there is no zone 'here-1-x'"),
+        ({"zone": "here-1-c"}, vm(flavor="c4-standard-8"), "the zone 'here-1-c' is not up"),
+        ({"region": "dark-1"}, vm(), "no zone of dark-1 is up"),
         ({}, vm(zone="far-9-a"), "there is no region 'far-9'"),
         ({}, vm(flavor="n9-mega-4"), "lacks n9-mega-4"),
         ({}, vm(flavor="n2-standard-44"), "did you mean n2-standard-4"),
