@@ -399,9 +399,11 @@ def _unknown_kind(error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> P
     choices: list[str] = error["ctx"]["expected"]
     node = tree.nearest((*path, "kind"))
     plain = node.plain()
-    given = quoted(plain) if isinstance(plain, str) else kind_of(plain)
-    what = "provider" if path[0] == "sites" else path[0]
-    return node.problem(f"there is no {what} {given}", did_you_mean(str(plain), choices, choices))
+    what = "provider" if path[0] == "sites" else str(path[0])
+    known = did_you_mean(str(plain), choices, choices)
+    if not isinstance(plain, str):
+        return node.problem(f"the kind of a {what} is a name, not {kind_of(plain)}", known)
+    return node.problem(f"there is no {what} {quoted(plain)}", known)
 
 
 def _broken_kind(error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> Problem:
