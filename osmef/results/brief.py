@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NotRequired
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from osmef.results.document import read_document
@@ -31,6 +31,8 @@ class BriefFailure(TypedDict):
 
 class BriefTrial(TypedDict):
     """The part of ``Trial``, as stored in the file."""
+
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False)  # type: ignore[misc]
 
     index: int
     cell: str

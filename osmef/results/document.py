@@ -8,6 +8,7 @@ names had. Who reads such results turns names into measures by this module, once
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -132,9 +133,15 @@ def read_document(model: type[M], text: bytes | None, where: str) -> M:
 def read_json(text: bytes, where: str) -> Any:
     """Parse a JSON text; raises InputError."""
     try:
-        return from_json(text)
+        found = from_json(text, allow_inf_nan=False)
     except ValueError as error:
         raise InputError(f"this is not JSON: {error}", where=where, cure=CURE) from error
+    try:
+        json.dumps(found, allow_nan=False)  # 1e400 is infinite, too
+    except ValueError as error:
+        what = "this is damaged: one of its numbers is too large"
+        raise InputError(what, where=where, cure=CURE) from error
+    return found
 
 
 def refuse_newer(text: bytes, where: str) -> None:

@@ -262,6 +262,18 @@ def test_a_damaged_trial_is_bad_input(
     assert run.id in str(caught.value.where)
 
 
+@pytest.mark.parametrize(
+    ("number", "told"), [("1e400", "too large"), ("Infinity", "not JSON"), ("NaN", "not JSON")]
+)
+def test_an_infinite_number_is_bad_input(
+    run: RunDirectory, make_trial: MakeTrial, number: str, told: str
+) -> None:
+    run.append_trial(make_trial(1, metrics={"retransmits": 4.25}))
+    run.trials.write_text(run.trials.read_text().replace("4.25", number))
+    with pytest.raises(InputError, match=told):
+        osmef.load(run.path)
+
+
 def test_a_path_that_is_no_run_is_an_input_error(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing", tmp_path / "missing" / "trials.jsonl"):
         with pytest.raises(InputError, match=r"no trials|no such run"):
