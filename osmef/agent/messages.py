@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -55,15 +54,6 @@ def _same_length(message: _Message, names: Iterable[str]) -> None:
     lists = [found for name in names if (found := getattr(message, name)) is not None]
     if len({len(one) for one in lists}) > 1:
         raise ValueError("the columns differ in length")
-
-
-def _whole(histogram: Histogram) -> Histogram:
-    if len({len(histogram.lower_ns), len(histogram.upper_ns), len(histogram.count)}) > 1:
-        raise ValueError("the buckets differ in number")
-    return histogram
-
-
-_Histogram = Annotated[Histogram, AfterValidator(_whole)]
 
 
 class Hello(_Message):
@@ -262,7 +252,7 @@ class ResponseTimes(_Message):
     min_ns: int | None = None
     mean_ns: float | None = None
     max_ns: int | None = None
-    histogram: _Histogram
+    histogram: Histogram
 
 
 class ExchangeResult(ResultEvent):
@@ -282,7 +272,7 @@ class ExchangeResult(ResultEvent):
     lost: _Count | None = None
     late: int | None = None
     unsent: int | None = None
-    histogram: _Histogram | None = None
+    histogram: Histogram | None = None
     response: ResponseTimes | None = None
     process: ProcessUse
     endpoint: EndpointUse
@@ -324,7 +314,7 @@ class UdpReceiverResult(ResultEvent):
     elapsed_s: float
     refused: int = 0
     flows: list[ReceivingFlow]
-    histogram: _Histogram
+    histogram: Histogram
     process: ProcessUse
     endpoint: EndpointUse
 

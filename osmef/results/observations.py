@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model
 
@@ -140,6 +140,12 @@ class Histogram(Model):
     lower_ns: list[int] = Field(description="lower end of each bucket, nanoseconds, within it")
     upper_ns: list[int] = Field(description="upper end of each bucket, nanoseconds, not within it")
     count: list[int] = Field(description="exchanges in each bucket")
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Histogram:
+        if len({len(self.lower_ns), len(self.upper_ns), len(self.count)}) > 1:
+            raise ValueError("the buckets differ in number")
+        return self
 
 
 class RoundTrips(Model):

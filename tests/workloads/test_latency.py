@@ -32,6 +32,15 @@ def histogram(times_us: list[int]) -> Histogram:
     )
 
 
+@pytest.mark.parametrize("short", ["lower_ns", "upper_ns", "count"])
+def test_a_histogram_has_all_of_each_bucket(short: str) -> None:
+    """Of an agent as of a results file."""
+    columns: dict[str, list[int]] = {"lower_ns": [1], "upper_ns": [2], "count": [1]}
+    assert Histogram.model_validate({"error_percent": 0, **columns}).count == [1]
+    with pytest.raises(ValidationError, match="buckets differ in number"):
+        Histogram.model_validate({"error_percent": 0, **columns, short: []})
+
+
 def ran(
     times_us: list[int],
     *,
