@@ -347,6 +347,7 @@ def render_curves(chart: CurveChart, look: Look) -> Figure:
                 drawstyle="steps-post" if curve.steps else "default",
             )
         _set_scales(axes, chart, _MOST_IN_COLUMN if of_journal(look) else _MOST_TICKS)
+    for axes in all_axes:  # once all is drawn, since they share their ends
         look.apply(axes)
     label_y(figure, all_axes, look.y_label or chart.y.label)
     return figure

@@ -97,6 +97,7 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
         axes.set_ylim(0, 1.06 * highest / divisor if highest > 0 else 1.0)
         axes.set_xlabel("time since the start in s")
         axes.tick_params(axis="x", labelbottom=True)
+    for axes in panels:  # once all is drawn, since they share their ends
         look.apply(axes)
     label_y(
         figure, panels, look.y_label or f"{'rate' if 'sender' in roles else 'goodput'} in {name}"

@@ -131,6 +131,21 @@ def test_latency_is_drawn_idle_and_loaded(make_cell: MakeCell, make_trials: Make
     assert len(lines(second)) == 1
 
 
+def test_each_panel_shows_all_of_its_round_trips(
+    make_cell: MakeCell, make_trials: MakeTrials
+) -> None:
+    narrow, wide = [9, 1], [1, *[10] * 90]
+    trials = [
+        trial(make_cell(connections=n), [exchange(LoadPhase.IDLE, *counts)])
+        for n, counts in ((1, narrow), (4, wide))
+    ]
+    frame = pd.concat([make_trials(connections=n, workload="latency") for n in (1, 4)])
+    for axes in visible(latency(exchanges_of((RUN.id, one) for one in trials), frame)):
+        for x, y in lines(axes):
+            assert axes.get_xlim()[0] < min(x) < max(x) < axes.get_xlim()[1]
+            assert axes.get_ylim()[0] < min(y) < max(y) < axes.get_ylim()[1]
+
+
 @pytest.mark.parametrize("workload", SWEEPS)
 def test_a_sweep_is_drawn_twice(
     make_cell: MakeCell, make_trials: MakeTrials, workload: str

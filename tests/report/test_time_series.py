@@ -113,6 +113,13 @@ def test_cells_are_panels_and_not_too_many(make_trials: MakeTrials) -> None:
         intervals(pd.concat(table), pd.concat(cells))
 
 
+def test_each_panel_shows_all_of_its_time(make_trials: MakeTrials) -> None:
+    short, long = make_trials(connections=1), make_trials(connections=2)
+    table = pd.concat([rows(short, 1, 0, [125]), rows(long, 1, 0, [125] * 30)])
+    figure = intervals(table, pd.concat([short, long]))
+    assert all(axes.get_xlim()[1] >= 30 for axes in visible(figure))
+
+
 def test_nothing_is_drawn_of_nothing(make_trials: MakeTrials) -> None:
     trials = make_trials()
     with pytest.raises(NothingToDrawError, match="intervals"):
