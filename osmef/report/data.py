@@ -275,20 +275,25 @@ def sizes_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
 
 
 def exchanges_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
-    """Return one row an exchange that was measured: run, cell, trial, phase and its histogram."""
+    """Return one row an exchange that was measured.
+
+    Columns: run, cell, trial, phase, protocol and its histogram.
+    """
     rows = [
         {
             "run": run,
             "cell": trial.cell,
             "trial": trial.index,
             "phase": one.phase.value,
+            "protocol": one.protocol.value,
             "histogram": one.rtt.histogram,
         }
         for run, trial in trials
         for one in trial.exchanges
         if one.purpose is Purpose.MEASURED
     ]
-    return pd.DataFrame(rows, columns=pd.Index(["run", "cell", "trial", "phase", "histogram"]))
+    columns = ["run", "cell", "trial", "phase", "protocol", "histogram"]
+    return pd.DataFrame(rows, columns=pd.Index(columns))
 
 
 def limits_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:

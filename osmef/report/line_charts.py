@@ -381,20 +381,21 @@ def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -
     """Draw the complementary distribution of round-trip times, a panel each cell.
 
     It is the complement of the empirical distribution function, logarithmic, so that the tail can
-    be read; a line each phase. ``exchanges`` are those of ``osmef.report.data.exchanges_of``,
-    ``trials`` those of ``osmef.load``, which name the cells; those of all sessions of a platform
-    are together. Raises InputError without an exchange, and for too many cells.
+    be read; a line each phase and protocol. ``exchanges`` are those of
+    ``osmef.report.data.exchanges_of``, ``trials`` those of ``osmef.load``, which name the cells;
+    those of all sessions of a platform are together. Raises InputError without an exchange, and for
+    too many cells.
     """
-    groups = dict(list(exchanges.groupby(["run", "cell", "phase"])["histogram"]))
+    labels = _phases(exchanges)
+    groups = dict(list(exchanges.groupby(["run", "cell", labels])["histogram"]))
+    names = [name for phase in LoadPhase for name in labels[exchanges["phase"] == phase].unique()]
     panels = []
     for cell in cells_of(trials, look):
-        found = [
-            [one for key in cell.keys for one in groups.get((*key, phase.value), ())]
-            for phase in LoadPhase
-        ]
+        found = [[one for key in cell.keys for one in groups.get((*key, name), ())]
+                 for name in names]  # fmt: skip
         curves = [
-            Curve(look.named(phase.value), stroke(number), points, steps=True)
-            for number, (phase, histograms) in enumerate(zip(LoadPhase, found, strict=True))
+            Curve(look.named(name), stroke(number), points, steps=True)
+            for number, (name, histograms) in enumerate(zip(names, found, strict=True))
             if (points := complementary_distribution(histograms))
         ]
         panels += [(cell.label, curves)] if curves else []
@@ -407,6 +408,13 @@ def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -
         y=ChartAxis("share of exchanges that took longer", _percent),
     )
     return render_curves(chart, look)
+
+
+def _phases(exchanges: pd.DataFrame) -> pd.Series[str]:
+    """Return the phase of each exchange, with its protocol where a cell has several."""
+    protocols = exchanges.groupby(["run", "cell"])["protocol"].nunique()
+    phases = exchanges["phase"]
+    return phases + ", " + exchanges["protocol"] if protocols.gt(1).any() else phases
 
 
 def _percent(share: float) -> str:

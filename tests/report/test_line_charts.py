@@ -22,6 +22,7 @@ from osmef.results.observations import (
     Exchange,
     Histogram,
     LoadPhase,
+    Protocol,
     Purpose,
     RoundTrips,
     SizePoint,
@@ -44,13 +45,14 @@ def histogram(*counts: int) -> Histogram:
     return Histogram(error_percent=1, lower_ns=lower, upper_ns=upper, count=list(counts))
 
 
-def exchange(phase: LoadPhase, *counts: int) -> Exchange:
+def exchange(phase: LoadPhase, *counts: int, protocol: Protocol = Protocol.TCP) -> Exchange:
     times = dict.fromkeys(("min_us", "mean_us", "p50_us", "p90_us", "p99_us", "p999_us", "max_us"))
     return Exchange(
         purpose=Purpose.MEASURED,
         phase=phase,
         sender="vm-1",
         receiver="vm-2",
+        protocol=protocol,
         size=1,
         count=sum(counts),
         elapsed_s=1,
@@ -129,6 +131,18 @@ def test_latency_is_drawn_idle_and_loaded(make_cell: MakeCell, make_trials: Make
     assert lines(first)[0][0] == [10, 11, 12, 13]
     assert lines(first)[0][1] == pytest.approx([1, 0.1, 0.01, 0.01])
     assert len(lines(second)) == 1
+
+
+def test_protocols_beside_each_other_are_lines_of_their_own(
+    make_cell: MakeCell, make_trials: MakeTrials
+) -> None:
+    own, beside = exchange(LoadPhase.IDLE, 9, 1), exchange(LoadPhase.LOADED, 5, 5)
+    icmp = exchange(LoadPhase.IDLE, 99, 1, protocol=Protocol.ICMP)
+    told = exchanges_of([(RUN.id, trial(make_cell(), [own, icmp, beside]))])
+    figure = latency(told, make_trials(workload="latency"))
+    assert legend(figure) == ["idle, tcp", "idle, icmp", "loaded, tcp"]
+    shares = [y[1] for _x, y in lines(visible(figure)[0])]
+    assert shares == pytest.approx([0.1, 0.01, 0.5])
 
 
 def test_each_panel_shows_all_of_its_round_trips(
