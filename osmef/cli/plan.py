@@ -36,7 +36,7 @@ from osmef.errors import InputError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
 from osmef.report.fit import TextColumn, column, table
-from osmef.report.summary import short_names
+from osmef.report.summary import short_names, written
 from osmef.scenario.fields import Money
 from osmef.scenario.load import load
 from osmef.scenario.model import Scenario
@@ -205,7 +205,7 @@ def _cells(plan: Plan) -> list[TextColumn]:
     ends: dict[str, list[str]] = {"distance": [], "senders": [], "receivers": []}
     for cell in plan.cells:
         values = dict(cell.cell.values)
-        texts = [str(values.get(name, "-")) for name in names] or [cell.cell.key]
+        texts = [written(values.get(name, "-")) for name in names] or [cell.cell.key]
         senders, receivers = _ends(cell)
         among = len(senders) > 1 and senders == receivers
         reported = (_distance(cell), _group(senders), "each other" if among else _group(receivers))

@@ -14,6 +14,7 @@ from osmef.analysis.similarity import COMPONENTS
 from osmef.analysis.throughput import shortest_times, total_rates
 from osmef.errors import InputError, NothingToDrawError
 from osmef.files import open_file
+from osmef.report.summary import written
 from osmef.results.frame import load, load_intervals, load_requests, measures_of
 from osmef.results.measure import BIT_RATE
 from osmef.results.observations import BucketFound, Purpose
@@ -70,7 +71,7 @@ class Data:
                     where="--where",
                     cure=nearest_or_all(name, map(str, trials.columns)),
                 )
-            texts = trials[name].astype("string")
+            texts = texts_of(trials[name])
             wanted = [part for one in values for part in _parts(one, texts)]
             trials = trials[texts.isin(wanted).fillna(False)]
         if trials.empty:
@@ -199,6 +200,11 @@ class Data:
             return rows
         kept = self.trials[["run", "trial"]].astype({"trial": "int64"})
         return rows.astype({"run": "object", "trial": "int64"}).merge(kept, on=["run", "trial"])
+
+
+def texts_of(values: pd.Series) -> pd.Series[str]:
+    """Return the values of a column of the trials as users write them."""
+    return values.map(written, na_action="ignore").astype("string")
 
 
 def _parts(value: str, texts: pd.Series) -> list[str]:

@@ -21,6 +21,7 @@ from xml.etree import ElementTree as Xml
 
 from osmef.errors import InputError
 from osmef.files import open_file
+from osmef.report.summary import written
 from osmef.report.table import fails_alone, is_lost
 from osmef.results.files import storage
 from osmef.results.measure import Measure
@@ -109,7 +110,7 @@ def write_csv(trials: pd.DataFrame) -> Iterator[str]:
     yield _row(["metric", "unit", "value", "time", *(f"label_{name}" for name in labels)])
     for one in every:
         at = "" if one.at is None else one.at.isoformat()
-        known = [one.labels.get(name, "") for name in labels]
+        known = [written(one.labels.get(name, "")) for name in labels]
         for name, value in one.metrics.items():
             metric = original_name(name)
             yield _row([metric, unit_of[name] or "", repr(value), at, *known])
@@ -137,7 +138,7 @@ def write_influx(trials: pd.DataFrame) -> Iterator[str]:
     for one in sampled(trials):
         if not one.metrics:
             continue
-        tags = ("=".join((_influx(name), _influx(str(value))))
+        tags = ("=".join((_influx(name), _influx(written(value))))
                 for name, value in sorted(one.labels.items()) if str(value))  # fmt: skip
         fields = (f"{_influx(name)}={value!r}" for name, value in one.metrics.items())
         at = "" if one.at is None else f" {round(one.at.timestamp() * 1e6) * 1000}"
@@ -226,8 +227,8 @@ def _labels(summary: Summary, cell: CellInfo) -> str:
             "distance": cell.distance, "connections": cell.connections}  # fmt: skip
     found = {name: str(value) for name, value in reported.items() if value is not None}
     for name, value in cell.values.items():
-        if value is not None and str(value) != found.get(name):  # connections are stated once
-            found[_unused(_name(name), found)] = str(value)
+        if value is not None and written(value) != found.get(name):  # connections are stated once
+            found[_unused(_name(name), found)] = written(value)
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in found.items())
 
 

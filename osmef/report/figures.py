@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from osmef.analysis.similarity import machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report import pingpong
-from osmef.report.data import Data
+from osmef.report.data import Data, texts_of
 from osmef.report.line_charts import latency, layers, sweep_throughput, sweep_time
 from osmef.report.machine_types import measured_machines, price_ranking
 from osmef.report.machines import price, similarity, topology
@@ -183,7 +183,7 @@ def draw(kind: FigureKind, data: Data, wanted: FigureOptions) -> Figure:
 def _choice(trials: pd.DataFrame) -> str | None:
     """Return a choice of some trials, as for ``--where``; None where all have the same values."""
     for name in (*swept_of(trials), "run"):
-        values = trials[name].astype("string").dropna().unique()
+        values = texts_of(trials[name]).dropna().unique()
         if len(values) > 1:
             return shlex.quote(f"{name}={values[0]}")
     return None

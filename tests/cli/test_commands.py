@@ -219,6 +219,12 @@ def test_a_plan_lists_cells_endpoints_and_time_and_creates_nothing(osmef: Osmef)
     assert sorted(path.name for path in osmef.directory.iterdir()) == ["scenario.yaml"]
 
 
+def test_a_plan_shows_a_switch_as_it_is_written(osmef: Osmef) -> None:
+    name = osmef.write("name: a\nworkload: pingpong\nsweep: {relay: [true, false]}")
+    shown = osmef("plan", name).out.splitlines()
+    assert [line.split()[0] for line in shown[:4] if line[0] != "─"] == ["relay", "true", "false"]
+
+
 def test_nothing_of_a_plan_is_cut_off_on_a_narrow_terminal(osmef: Osmef) -> None:
     name = osmef.write("name: a\nsweep: {endpoints.receiver: [{kind: host}, {flavor: small}]}")
     shown = osmef("plan", name, prefix=("env", "COLUMNS=40"))

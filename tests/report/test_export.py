@@ -25,7 +25,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
 import osmef
-from osmef.report.export import write_influx, write_junit, write_openmetrics, write_ppbench
+from osmef.report.export import (
+    write_csv,
+    write_influx,
+    write_junit,
+    write_openmetrics,
+    write_ppbench,
+)
 from osmef.results.frame import describe_columns, load_requests
 from osmef.results.measure import Measure
 from osmef.results.observations import Request
@@ -127,6 +133,17 @@ def test_openmetrics() -> None:
     assert told["_trials"].startswith("trials that have it: ")  # a count has no such unit
     (one,) = families["osmef_cell_trials_failed"].samples
     assert one.value == summary.cells[0].n_failed
+
+
+def test_a_switch_is_written_as_in_the_scenario() -> None:
+    assert labels_with("one", {"relay": True})["relay"] == "true"
+    trials = osmef.load(SAMPLE).assign(relay=False)
+    described = describe_columns(
+        trials, osmef.results.frame.measures_of(trials).values(), ["relay"]
+    )
+    row, *_ = csv.DictReader(io.StringIO("".join(write_csv(described))))
+    assert row["label_relay"] == "false"
+    assert {parse_line(line)["tags"]["relay"] for line in write_influx(described)} == {"false"}
 
 
 def labels_with(key: str, values: dict[str, str | int]) -> dict[str, str]:
