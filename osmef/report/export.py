@@ -215,7 +215,9 @@ def _help(measure: Measure, reported: str, of_unit: str | None) -> str:
 
 
 def _family(name: str, reported: str, samples: list[tuple[str, float]]) -> Iterator[str]:
-    yield f"# TYPE {name} gauge\n# HELP {name} {_escaped(reported)}\n"
+    # OpenMetrics has no bare quote, and the text format, which node_exporter reads, no escaped one.
+    help_ = _escaped(reported.replace('"', "'"))
+    yield f"# TYPE {name} gauge\n# HELP {name} {help_}\n"
     for labels, value in samples:
         yield f"{name}{{{labels}}} {value!r}\n"
 

@@ -146,6 +146,15 @@ def test_a_switch_is_written_as_in_the_scenario() -> None:
     assert {parse_line(line)["tags"]["relay"] for line in write_influx(described)} == {"false"}
 
 
+def test_a_help_has_no_escape_that_the_text_format_lacks() -> None:
+    summary = RunDirectory(SAMPLE).read_summary()
+    first = summary.measures[0].model_copy(update={"help": 'the "size" \\ line\nbreak'})
+    text = "".join(write_openmetrics(summary.model_copy(update={"measures": [first]})))
+    told = families_of(text)[f"osmef_{first.name}"].documentation
+    assert told.endswith("the 'size' \\ line\nbreak")
+    assert not any('"' in line for line in text.splitlines() if line.startswith("# HELP"))
+
+
 def labels_with(key: str, values: dict[str, str | int]) -> dict[str, str]:
     """Return the labels of the sample's first cell, were it called so, and had it these values."""
     summary = RunDirectory(SAMPLE).read_summary()
