@@ -180,7 +180,10 @@ class Assignment:
 
 def write_scalar(plain: object) -> str:
     """Serialise a value in one line: a mapping as YAML, anything else as JSON."""
-    return write_inline(plain) if isinstance(plain, dict | list) else json.dumps(plain)
+    if isinstance(plain, dict | list):
+        return write_inline(plain)
+    text = json.dumps(plain, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(plain)
 
 
 class Examined(NamedTuple):

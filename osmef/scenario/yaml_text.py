@@ -100,7 +100,14 @@ def write_yaml(data: object) -> str:
 def write_inline(data: object) -> str:
     """Serialise plain data as YAML on one line."""
     return str(
-        yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=True, width=10**9)
+        yaml.dump(
+            data,
+            Dumper=_Dumper,
+            sort_keys=False,
+            default_flow_style=True,
+            allow_unicode=True,
+            width=10**9,
+        )
     ).strip()
 
 

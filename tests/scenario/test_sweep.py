@@ -43,6 +43,10 @@ def test_values_stay_as_written(read: Reader) -> None:
     assert keys(study)[-1] == 'duration=1min,endpoints.sender.flavor="a b"'
     assert study.cells[0].values == (("duration", "2s"), ("endpoints.sender.flavor", None))
     assert btc_of(study.cells[-1].scenario).duration == 60
+    assert keys(read('name: a\nsweep: {endpoints.sender.flavor: [größe, "a\\x07"]}')) == [
+        'endpoints.sender.flavor="größe"',
+        'endpoints.sender.flavor="a\\u0007"',
+    ]
 
 
 def test_short_and_dotted_names_mean_the_same(read: Reader) -> None:

@@ -74,6 +74,10 @@ def test_one_line_is_one_line(data: dict[str, object]) -> None:
     assert yaml_data(text) == data
 
 
+def test_letters_of_all_languages_are_written_as_they_are() -> None:
+    assert write_inline({"ort": "Zürich"}) == "{ort: Zürich}"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
