@@ -189,6 +189,7 @@ def test_each_protocol_has_numbers_of_its_own(
         assert outcome.metrics[f"{its}rtt_p50_us"] == 10 * (number + 1)
         if other in {"udp", "icmp"}:
             assert outcome.metrics[f"{its}lost_percent"] == 50
+    assert not [one.words for one in workload.measures if one.words.endswith("percent")]
     assert [one.protocol for one in outcome.exchanges] == asked
     assert {one.size for one in outcome.exchanges if one.protocol != "tcp"} <= {16}
 

@@ -70,7 +70,7 @@ INCREASE = Measure(
     source="OSMeF",
 )  # fmt: skip
 LATE = Measure(
-    name="late_percent", unit="%", better="lower", head="late\n%", digits=".1f",
+    name="late_percent", unit="%", better="lower", label="late", head="late\n%", digits=".1f",
     over_pairs="pooled",
     help="of the requests that were due at the `rate`, those that had to wait for the response"
     " before them, or were never sent. Their waiting is in `response_...`, and not in the round"
@@ -98,7 +98,7 @@ RESPONSES = (
     _response("max", "longest time"),
 )
 LOST = Measure(
-    name="lost_percent", unit="%", better="lower", head="lost\n%", digits=".2f",
+    name="lost_percent", unit="%", better="lower", label="lost", head="lost\n%", digits=".2f",
     over_pairs="pooled",
     help="requests in datagrams that had no answer within `loss_threshold`, of those sent",
     source="RFC 2681, section 2.4: a round trip that is not over in reasonable time",
