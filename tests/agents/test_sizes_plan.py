@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmef.workloads.kinds.size_sweep import sweep_sizes
 from tests.agents.shared import load
 
 LARGEST = 2**30
@@ -65,6 +66,7 @@ def test_sizes_ascend_from_end_to_end(plan: Plan, ends: list[int], perturbation:
     assert (sizes[0], sizes[-1]) == (low, high)
     assert sizes == sorted(set(sizes))
     assert {2**n for n in range(31) if low <= 2**n <= high} <= set(sizes)
+    assert sizes == sweep_sizes(low, high, perturbation)
 
 
 @given(st.integers(1, 1000))

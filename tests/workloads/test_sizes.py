@@ -3,8 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from osmef.agent.messages import PointEvent, SizesResult
 from osmef.errors import AgentError, InputError
@@ -12,7 +10,7 @@ from osmef.results.observations import Purpose
 from osmef.scenario.load import load_text
 from osmef.workloads import TrialJob, TrialWorkload
 from osmef.workloads.base import PartResult
-from osmef.workloads.kinds.size_sweep import SizeSweep, SizeSweepSettings, count_sizes
+from osmef.workloads.kinds.size_sweep import SizeSweep, SizeSweepSettings
 from tests.workloads.conftest import MakeHosts, pairs
 
 USE = {"cpu_user_s": 0.1, "cpu_system_s": 0.1}
@@ -47,15 +45,13 @@ def ran(times_us: dict[int, list[float]]) -> PartResult:
     return PartResult("a", "b", tuple(results), [], points)
 
 
-@given(st.integers(1, 2**30), st.integers(1, 2**30), st.sampled_from([0, 3, 100]))
-def test_the_time_suffices_for_all_sizes(one: int, other: int, perturbation: int) -> None:
-    low, high = sorted((one, other))
-    steps = [(size, 2**n) for n in range(30) for size in (2 * 2**n, 3 * 2**n)]
-    sizes = {1, low, high} | {size for size, _ in steps}
-    sizes |= {size - perturbation for size, step in steps if step > 2 * perturbation}
-    sizes |= {size + perturbation for size, step in steps if step > 2 * perturbation}
-    most = {size for size in sizes if low <= size <= high}
-    assert len(most) <= count_sizes(low, high, perturbation)
+def test_a_sweep_that_was_cut_short_is_reported() -> None:
+    settings = SizeSweepSettings.model_validate({"min": "5B", "max": "40B"})
+    assert settings.sizes == [5, 6, 8, 12, 13, 16, 19, 21, 24, 27, 29, 32, 35, 40]
+    assert not list(settings.warnings_from_metrics({"sizes_measured": 14}))
+    assert not list(settings.warnings_from_metrics({"sizes_measured": None}))
+    (reported,) = settings.warnings_from_metrics({"sizes_measured": 13})
+    assert reported.startswith("size sweeps had no time for all of their 14 sizes")
 
 
 def test_a_duration_bounds_the_sweep() -> None:

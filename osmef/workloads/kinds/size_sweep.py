@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -20,7 +20,7 @@ from osmef.workloads.base import Outcome, Part, PartResult, Step, Value, Workloa
 
 # Before its trials a size is measured briefly, to learn how often to repeat it; and each batch of
 # messages is announced.
-_TIME_FACTOR = 1.5
+_TIME_FACTOR = 2.0
 _TIME_SPARE_S = 5.0
 
 
@@ -89,8 +89,8 @@ class SizeSweepSettings(WorkloadSettings):
         default=None,
         ge=0.1,
         le=86400.0,
-        description="how long at most: no size is begun that would end later; by default one and"
-        " a half times what its sizes need, and 5 s",
+        description="how long at most: no size is begun that would end later; by default"
+        " twice what its sizes need, and 5 s",
     )
     connections: int = Field(
         default=1, ge=1, le=1000, description="parallel TCP connections of each pair"
@@ -101,6 +101,21 @@ class SizeSweepSettings(WorkloadSettings):
     def directions(self) -> Directions:
         """Which ways its data goes: of ping-pong in turns."""
         return _DIRECTIONS[self.mode]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The sizes of its messages, in order."""
+        return sweep_sizes(self.min, self.max, self.perturbation)
+
+    def warnings_from_metrics(self, metrics: Mapping[str, float | None]) -> Iterator[str]:
+        """Warn where there was no time for the largest messages."""
+        measured = metrics.get("sizes_measured")
+        if measured is not None and measured < len(self.sizes):
+            yield (
+                f"size sweeps had no time for all of their {len(self.sizes)} sizes: the highest"
+                " throughput, and where half of it is reached, are of the smaller ones alone; make"
+                " duration longer, or point or max smaller"
+            )
 
     @model_validator(mode="after")
     def _messages_fit_in_memory(self) -> SizeSweepSettings:
@@ -136,8 +151,7 @@ class SizeSweep(Workload[SizeSweepSettings]):
         settings = self._settings
         duration = settings.duration
         if duration is None:
-            sizes = count_sizes(settings.min, settings.max, settings.perturbation)
-            duration = _TIME_FACTOR * sizes * settings.point + _TIME_SPARE_S
+            duration = _TIME_FACTOR * len(settings.sizes) * settings.point + _TIME_SPARE_S
         parameters: dict[str, Value] = {
             "duration_s": duration,
             "min_size": settings.min,
@@ -198,10 +212,15 @@ class SizeSweep(Workload[SizeSweepSettings]):
         )
 
 
-def count_sizes(low: int, high: int, perturbation: int) -> int:
-    """Return the upper bound of a sweep's sizes: three for each half octave."""
-    half_steps = 2 * (high.bit_length() - low.bit_length() + 1)
-    return 2 + half_steps * (3 if perturbation else 1)
+def sweep_sizes(low: int, high: int, perturbation: int) -> list[int]:
+    """Return the sizes of a sweep in order, as the agent plans them and NetPIPE does."""
+    powers = [2**n for n in range(1, (high + perturbation).bit_length())]
+    steps = [(1, 1), *((power + more, power // 2) for power in powers for more in (0, power // 2))]
+    sizes = {low, high}
+    for size, step in steps:
+        by = perturbation if step > 2 * perturbation else 0
+        sizes |= {size - by, size, size + by}
+    return sorted(size for size in sizes if low <= size <= high)
 
 
 def sweep_metrics(points: Sequence[SizePoint], mode: SweepMode) -> dict[str, float | None]:
