@@ -18,7 +18,7 @@ from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.options import PLAIN, Look
 from osmef.report.style import GREY, Words, limit, page, shares, stroke, styled
 from osmef.results.observations import Purpose
-from osmef.units import format_size
+from osmef.units import counted, format_size
 
 WINDOW = 87380
 """The TCP receive window whose multiples ppbench draws, bytes: Linux' default for long."""
@@ -106,8 +106,8 @@ def messages(
     sessions of a platform are together. Raises InputError where no request went well, for too many
     cells, and where the reference is none of the cells, or the only one.
     """
-    series = _series(requests, trials, look)
-    drawn = _Drawn(kind, series, _Sizes.of(series, wanted.bins, look), source_of(trials))
+    series, failed = _series(requests, trials, look)
+    drawn = _Drawn(kind, series, _Sizes.of(series, wanted.bins, look), source_of(trials), failed)
     return _draw_relative(drawn, look, wanted) if wanted.relative else _draw(drawn, look, wanted)
 
 
@@ -138,12 +138,13 @@ class _Drawn:
     series: Series
     sizes: _Sizes
     source: str
+    failed: int
 
 
-def _series(requests: pd.DataFrame, trials: pd.DataFrame, look: Look) -> Series:
-    """Return the successful requests of each cell by its label, in the order of trials.
+def _series(requests: pd.DataFrame, trials: pd.DataFrame, look: Look) -> tuple[Series, int]:
+    """Return the successful requests of each cell by its label, and the number of the others.
 
-    Those of all sessions of a platform are together.
+    Cells are in the order of trials; requests of all sessions of a platform are together.
     """
     own = requests[requests["purpose"] == Purpose.MEASURED.value]
     groups = dict(list(message_times(own).groupby(["run", "cell"], observed=True, sort=False)))
@@ -156,7 +157,7 @@ def _series(requests: pd.DataFrame, trials: pd.DataFrame, look: Look) -> Series:
     if not found:
         raise nothing("requests that went well", "give runs of `workload: pingpong`")
     limit(len(found), "series")
-    return found
+    return found, int(own["error"].notna().sum())
 
 
 def _draw(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
@@ -202,7 +203,7 @@ def _draw_relative(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
     )
     words = Words(
         f"{kind.title} against message size, relative",
-        f"Ratio of the medians. {note}{_windows_note(windows, wanted)}".strip(),
+        f"Ratio of the medians. {note}{_notes(drawn, windows, wanted)}".strip(),
         drawn.source,
     )
     legend = {name: stroke(number).line() for number, name in enumerate(names)}
@@ -364,11 +365,13 @@ def _windows(sizes: _Sizes, window: int) -> list[float]:
     return found.tolist() if len(found) <= _MOST_WINDOWS else []
 
 
-def _windows_note(windows: Sequence[float], wanted: Messages) -> str:
-    if not windows:
-        return ""
-    which = "lines: multiples of" if len(windows) > 1 else "line:"
-    return f"Dashed upright {which} {wanted.window} B, a TCP receive window."
+def _notes(drawn: _Drawn, windows: Sequence[float], wanted: Messages) -> str:
+    """Return the end of the caption: failed requests, and the dashed lines."""
+    notes = [f"Left out: {counted(drawn.failed, 'failed request')}."] if drawn.failed else []
+    if windows:
+        which = "lines: multiples of" if len(windows) > 1 else "line:"
+        notes.append(f"Dashed upright {which} {wanted.window} B, a TCP receive window.")
+    return " ".join(notes)
 
 
 def _caption(drawn: _Drawn, wanted: Messages, windows: Sequence[float]) -> str:
@@ -379,6 +382,6 @@ def _caption(drawn: _Drawn, wanted: Messages, windows: Sequence[float]) -> str:
             f"Points: single requests{where}." if wanted.points else "",
             "Bands: percentiles of the data." if wanted.bands else "",
             _BARS if wanted.interval else "",
-            _windows_note(windows, wanted),
+            _notes(drawn, windows, wanted),
         ])
     )  # fmt: skip

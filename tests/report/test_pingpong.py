@@ -169,6 +169,14 @@ def test_an_empty_bin_is_a_gap_in_the_line(trials: pd.DataFrame) -> None:
     assert len(medians(draw(trials, rows, rows, bins=10))[0][1]) == 10
 
 
+def test_the_caption_counts_the_failed_requests_that_are_left_out(trials: pd.DataFrame) -> None:
+    bad = requests("1", [(1000, 1.0)] * 3, error="timeout")
+    rows = pd.concat([requests("1", [(1000, 1.0)]), requests("4", [(1000, 1.0)]), bad])
+    figure = messages(rows, trials, LATENCY)
+    assert "Left out: 3 failed requests." in texts(figure)[-1]
+    assert "Left out" not in texts(messages(rows[:2], trials, LATENCY))[-1]
+
+
 def test_cells_whose_requests_failed_have_no_line(trials: pd.DataFrame) -> None:
     good, bad = requests("1", [(10, 1.0)]), requests("4", [(10, 1.0)], error="timeout")
     assert legend(messages(pd.concat([good, bad]), trials, REQUESTS))[0] == "connections 1: median"

@@ -256,6 +256,18 @@ def test_a_result_without_a_siege_is_an_error() -> None:
 # --- the metrics
 
 
+@pytest.mark.parametrize(
+    ("failed", "requests", "count"), [(0, 100, 0), (0.9, 100, 0), (1, 100, 1), (None, 100, 0)]
+)
+def test_quantiles_without_many_failed_requests_are_doubted(
+    failed: float | None, requests: float, count: int
+) -> None:
+    metrics = {"failed_requests": failed, "requests": requests}
+    found = list(PingPongSettings().warnings_from_metrics(metrics))
+    assert len(found) == count
+    assert all("of some trials 1 % of the requests failed" in one for one in found)
+
+
 def test_failed_requests_are_counted_and_excluded_from_times() -> None:
     one = table({}, {"relay_us": 750.0, "retries": 2}, {"error": 2, **UNANSWERED, "retries": None})
     other = table({"error": 5, "code": 503, "length": 0, "retries": 10, "relay_us": 1e9}, {})

@@ -202,6 +202,9 @@ Sizes = Annotated[
 ]
 """Sizes of messages; as many as fit in one command of the agent."""
 
+# Of the requests: from there on the 99th percentile would be one of those that failed.
+_MANY_FAILED_PERCENT = 1.0
+
 # What the agent keeps a record of.
 _MOST_REQUESTS = 10_000_000
 
@@ -314,6 +317,16 @@ class PingPongSettings(WorkloadSettings):
             yield (
                 f"the requests went to {self.server}, a server that OSMeF has not started: its"
                 " machine, its distance and its CPU time are not known"
+            )
+
+    def warnings_from_metrics(self, metrics: Mapping[str, float | None]) -> Iterator[str]:
+        """Warn where so many requests failed that the 99th percentile is another one."""
+        failed, requests = (metrics.get(name) for name in ("failed_requests", "requests"))
+        if failed and requests and 100 * failed >= _MANY_FAILED_PERCENT * requests:
+            yield (
+                f"of some trials {_MANY_FAILED_PERCENT:g} % of the requests failed, or more: times"
+                " and rates are of those that went well, so quantiles are too low where others ran"
+                " into the timeout"
             )
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
