@@ -24,12 +24,14 @@ from osmef.cli.console import (
     where_of,
 )
 from osmef.errors import InputError
-from osmef.report.fit import column, fitted, table
+from osmef.report.fit import TextColumn, column, fitted, table
 from osmef.scenario.fields import Money, parse_money
 from osmef.units import format_rate, parse_duration, parse_rate
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
+
+    from osmef.analysis.recommend import Needs  # slow to load, too
 
 
 RECOMMEND_EPILOG = """Examples:
@@ -95,7 +97,7 @@ def recommend_command(  # noqa: PLR0913, PLR0917 - each is an option of the comm
         if as_json:
             print_json({"options": rows})
             return
-    _show(rows)
+    _show(rows, needs)
 
 
 def _rows(found: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -131,19 +133,22 @@ def _budget(text: str | None, trials: pd.DataFrame) -> Money | None:
     return money
 
 
-def _show(rows: Sequence[Mapping[Any, Any]]) -> None:
+def _show(rows: Sequence[Mapping[Any, Any]], needs: Needs) -> None:
     providers = [_text(row["provider"]) for row in rows]
     columns = [
         column("fits", [Text(str(row["fit"]), style=_COLOURS[str(row["fit"])]) for row in rows]),
         column("provider", providers, rank=0 if len(set(providers)) > 1 else 2),
         column("flavors", [_flavors(row) for row in rows]),
         column("place", [_placement(row) for row in rows]),
-        column("aggregate BTC", [_evidence(row, "btc", format_rate) for row in rows], right=True),
-        column(
+        _of_need(
+            "aggregate BTC",
+            [_evidence(row, "btc", format_rate) for row in rows],
+            is_needed=needs.btc_bps is not None,
+        ),
+        _of_need(
             "RTT µs",
-            _or_none(_evidence(row, "rtt", "{:.0f}".format) for row in rows),
-            rank=1,
-            right=True,
+            [_evidence(row, "rtt", "{:.0f}".format) for row in rows],
+            is_needed=needs.rtt_us is not None,
         ),
         column("price\nper hour", _or_none(map(_price, rows)), rank=3, right=True),
         column("cell", [_cells(row) for row in rows], rank=5),
@@ -154,6 +159,13 @@ def _show(rows: Sequence[Mapping[Any, Any]]) -> None:
         return
     reasons = (f"Missing for {_option(row)}: {row['missing']}." for row in rows if row["missing"])
     out.print(table(columns, out.width, *dict.fromkeys(reasons)))
+
+
+def _of_need(head: str, texts: Sequence[str], *, is_needed: bool) -> TextColumn:
+    """Return the column of a need, which any width has room for; else it may be left out."""
+    if is_needed:
+        return column(head, texts, right=True)
+    return column(head, _or_none(texts), rank=1, right=True)
 
 
 def _option(row: Mapping[Any, Any]) -> str:

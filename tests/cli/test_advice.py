@@ -36,6 +36,12 @@ def test_measured_options_are_judged_by_the_requirements(osmef: Osmef, prices: s
     assert [word for word in first if word in {"no", "yes", "likely"}] == ["no"]
 
 
+def test_the_evidence_of_what_is_needed_is_shown_at_any_width(osmef: Osmef) -> None:
+    shown = osmef("recommend", SAMPLE, "--rtt", "1ms", prefix=("env", "COLUMNS=40")).out
+    assert "RTT µs" in shown.splitlines()[0]
+    assert "no room: provider, aggregate BTC" in " ".join(shown.split())
+
+
 FEW = "interval of the BTC: n = 2; 95 % needs n >= 6; 1 of 3 trials of the BTC failed"
 NO_PRICE = ("--btc", "1Mbit/s", "--budget", "1 USD")
 
