@@ -128,6 +128,16 @@ def test_under_load_it_is_measured_before_and_beside_the_background() -> None:
     assert [exchange.phase for exchange in outcome.exchanges] == [LoadPhase.IDLE, LoadPhase.LOADED]
 
 
+def test_round_trips_beside_many_lost_requests_are_doubted() -> None:
+    def reported(**metrics: float | None) -> list[str]:
+        return list(LatencySettings().warnings_from_metrics(metrics))
+
+    assert reported(lost_percent=None, loaded_udp_lost_percent=0.9) == []
+    for many in ({"lost_percent": 75.0}, {"loaded_udp_lost_percent": 1.0}):
+        (text,) = reported(**many)
+        assert "1 % of the requests were lost, or more" in text
+
+
 def test_a_rate_that_can_not_be_kept_is_a_number_of_its_own() -> None:
     settings = LatencySettings.model_validate({"rate": 50})
     workload = Latency(settings, background=False)

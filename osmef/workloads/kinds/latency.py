@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -103,6 +103,9 @@ LOST = Measure(
     help="requests in datagrams that had no answer within `loss_threshold`, of those sent",
     source="RFC 2681, section 2.4: a round trip that is not over in reasonable time",
 )  # fmt: skip
+# From there on the 99th percentile of all requests would be one of those that were lost.
+_MANY_LOST_PERCENT = 1.0
+
 MEASURES = (*TIMES, EXCHANGES)
 """Of exchanges without a background, as fast as they go."""
 
@@ -231,6 +234,15 @@ class LatencySettings(WorkloadSettings):
         """Warn that the kernel answers echoes."""
         if Protocol.ICMP in self.protocols:
             yield "icmp: the receiver's kernel answers, so no program has to wake up there"
+
+    def warnings_from_metrics(self, metrics: Mapping[str, float | None]) -> Iterator[str]:
+        """Warn where so many requests were lost that the 99th percentile is another one."""
+        lost = (value for name, value in metrics.items() if name.endswith(LOST.name))
+        if any(value is not None and value >= _MANY_LOST_PERCENT for value in lost):
+            yield (
+                f"in some trials {_MANY_LOST_PERCENT:g} % of the requests were lost, or more: round"
+                " trips are of the others, and quantiles of all requests are higher"
+            )
 
     @property
     def directions(self) -> Directions:
