@@ -295,6 +295,7 @@ def _caption(lines: list[ChartLine], *, by_session: bool) -> str:
 
 
 _MOST_TICKS, _MOST_IN_COLUMN = 14, 6
+_CLOSE = (1.0, 2.0, 5.0)  # ticks within a decade of a short axis
 
 
 @dataclass(frozen=True)
@@ -315,6 +316,10 @@ class ChartAxis:
     show: Callable[[float], str]
     base: float = 10.0
     steps: tuple[float, ...] = (1.0,)
+
+    def steps_between(self, low: float, high: float) -> tuple[float, ...]:
+        """Return the ticks within a decade, more of them on a short axis."""
+        return _CLOSE if self.base == 10 and high < 100 * low else self.steps
 
 
 @dataclass(frozen=True)
@@ -346,8 +351,8 @@ def render_curves(chart: CurveChart, look: Look) -> Figure:
                 markersize=4,
                 drawstyle="steps-post" if curve.steps else "default",
             )
-        _set_scales(axes, chart, _MOST_IN_COLUMN if of_journal(look) else _MOST_TICKS)
     for axes in all_axes:  # once all is drawn, since they share their ends
+        _set_scales(axes, chart, _MOST_IN_COLUMN if of_journal(look) else _MOST_TICKS)
         look.apply(axes)
     label_y(figure, all_axes, look.y_label or chart.y.label)
     return figure
@@ -356,13 +361,28 @@ def render_curves(chart: CurveChart, look: Look) -> Figure:
 def _set_scales(axes: Axes, chart: CurveChart, most_ticks: int) -> None:
     axes.set_xscale("log", base=chart.x.base)
     axes.set_yscale("log", base=chart.y.base)
+    axes.margins(x=0.02)
+    axes.set_xlim(_with_ticks(axes.get_xlim(), chart.x))
+    axes.set_ylim(_with_ticks(axes.get_ylim(), chart.y))
     for axis, wanted in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
-        axis.set_major_locator(LogLocator(wanted.base, wanted.steps, numticks=most_ticks))
+        steps = wanted.steps_between(*axis.get_view_interval())
+        axis.set_major_locator(LogLocator(wanted.base, steps, numticks=most_ticks))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _at, show=wanted.show: show(value)))
-    axes.margins(x=0.02)
     axes.set_xlabel(chart.x.label)
     axes.tick_params(labelsize=7.5, labelbottom=True)
+
+
+def _with_ticks(ends: tuple[float, float], wanted: ChartAxis) -> tuple[float, float]:
+    """Return the ends of an axis, farther apart where less than two ticks are between them."""
+    low, high = ends
+    first, last = (math.floor(math.log(end, wanted.base)) for end in ends)
+    steps = wanted.steps_between(low, high)
+    ticks = [step * wanted.base**n for n in range(first, last + 2) for step in steps]
+    if sum(low <= tick <= high for tick in ticks) > 1:
+        return ends
+    below, above = ([tick for tick in ticks if tick < low], [tick for tick in ticks if tick > high])
+    return max(below, default=low), min(above, default=high)
 
 
 def format_microseconds(us: float) -> str:

@@ -176,6 +176,20 @@ def test_a_sweep_is_drawn_twice(
     assert [x[-1], y[-1]] == pytest.approx([2**19, 8e6 * 2**19 / (10 + 2**19 / 1000)])
 
 
+@pytest.mark.parametrize("sizes", [(1000, 1500), (70_000,), (2**16, 2**17)])
+def test_a_short_axis_has_two_ticks_at_least(
+    make_cell: MakeCell, make_trials: MakeTrials, sizes: Sequence[int]
+) -> None:
+    points = [size_point(size, size / 25) for size in sizes]  # all of 200 Mbit/s
+    told = sizes_of([(RUN.id, trial(make_cell(), sizes=points))])
+    frame = make_trials(workload="size-sweep")
+    for figure in (sweep_throughput(told, frame), sweep_time(told, frame)):
+        (axes,) = visible(figure)
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            assert sum(low <= tick <= high for tick in axis.get_majorticklocs()) >= 2
+
+
 def test_nothing_is_drawn_of_nothing(make_trials: MakeTrials) -> None:
     for draw in (sweep_time, sweep_throughput):
         with pytest.raises(NothingToDrawError):
