@@ -62,7 +62,7 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart. ``ticks`` are the categories on x.
+    """A chart. ``ticks`` are the categories on x; ``show_x`` writes other numbers there.
 
     Values are in ``unit``, empty for a number; None is a rate in bits per second, shown with a
     prefix. An axis from 0 to 1 has ``top`` 1. ``note`` ends the caption.
@@ -80,6 +80,7 @@ class Chart:
     log_x: bool
     y_label: str
     log_y: bool
+    show_x: Callable[[float], str] = "{:g}".format
     unit: str | None = None
     top: float | None = None
     note: str = ""
@@ -203,7 +204,8 @@ def _set_x(axes: Axes, chart: Chart) -> None:
         axes.grid(visible=False, axis="x")
     axes.xaxis.set_major_locator(FixedLocator(shown))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _position: names.get(x, "")))
+    show = chart.show_x if chart.log_x else lambda _x: ""
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _position: names.get(x) or show(x)))
     axes.tick_params(axis="x", labelsize=7.5, labelbottom=True)
     if not chart.log_x and len(chart.ticks) > MOST_UPRIGHT:
         axes.tick_params(axis="x", labelrotation=40)
@@ -353,6 +355,7 @@ def render_curves(chart: CurveChart, look: Look) -> Figure:
             )
     for axes in all_axes:  # once all is drawn, since they share their ends
         _set_scales(axes, chart, _MOST_IN_COLUMN if of_journal(look) else _MOST_TICKS)
+    for axes in all_axes:
         look.apply(axes)
     label_y(figure, all_axes, look.y_label or chart.y.label)
     return figure
@@ -362,8 +365,10 @@ def _set_scales(axes: Axes, chart: CurveChart, most_ticks: int) -> None:
     axes.set_xscale("log", base=chart.x.base)
     axes.set_yscale("log", base=chart.y.base)
     axes.margins(x=0.02)
-    axes.set_xlim(_with_ticks(axes.get_xlim(), chart.x))
-    axes.set_ylim(_with_ticks(axes.get_ylim(), chart.y))
+    if (wider := _with_ticks(axes.get_xlim(), chart.x)) != axes.get_xlim():
+        axes.set_xlim(wider)
+    if (wider := _with_ticks(axes.get_ylim(), chart.y)) != axes.get_ylim():
+        axes.set_ylim(wider)
     for axis, wanted in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
         steps = wanted.steps_between(*axis.get_view_interval())
         axis.set_major_locator(LogLocator(wanted.base, steps, numticks=most_ticks))
@@ -394,9 +399,6 @@ def format_microseconds(us: float) -> str:
     return f"{us:g} s"
 
 
-_CAPTION = "All exchanges of all trials, from their histograms; both axes are logarithmic."
-
-
 def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
     """Draw the complementary distribution of round-trip times, a panel each cell.
 
@@ -421,8 +423,9 @@ def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -
         panels += [(cell.label, curves)] if curves else []
     if not panels:
         raise nothing("exchange", "give runs of `workload: latency`")
+    caption = f"All exchanges of all trials, from their histograms; {look.scales}."
     chart = CurveChart(
-        words=Words("Round-trip time, and how many took longer", _CAPTION, source_of(trials)),
+        words=Words("Round-trip time, and how many took longer", caption, source_of(trials)),
         panels=panels,
         x=ChartAxis("round-trip time", format_microseconds),
         y=ChartAxis("share of exchanges that took longer", _percent),
@@ -501,16 +504,16 @@ def _draw(
     title, y = words
     x = ChartAxis("size of a message", _binary, base=2.0)
     over = "sessions, each the median of its trials" if has_sessions(swept) else "trials"
-    header = Words(title, f"Medians of the {over}; both axes are logarithmic.", source_of(swept))
+    header = Words(title, f"Medians of the {over}; {look.scales}.", source_of(swept))
     return render_curves(CurveChart(header, [("", curves)], x, y), look)
 
 
 def _binary(size: float) -> str:
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
-            return f"{size:g} {unit}"
+            return f"{size:.4g} {unit}"
         size /= 1024
-    return f"{size:g} GiB"
+    return f"{size:.4g} GiB"
 
 
 _ROW_INCHES = 0.3

@@ -17,6 +17,7 @@ from osmef.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes  # tables are made without matplotlib, too
     from matplotlib.axis import Axis  # tables are made without matplotlib, too
+    from matplotlib.ticker import Formatter  # tables are made without matplotlib, too
 
 
 class FigureKind(StrEnum):
@@ -89,6 +90,14 @@ class Look:
         """Return the display name of a series, or of a value of its label."""
         return self.names.get(text, text)
 
+    @property
+    def scales(self) -> str:
+        """Say which axes are logarithmic, in a figure where both are by itself."""
+        kept = [name for name, log in (("x", self.x_log), ("y", self.y_log)) if log is not False]
+        if len(kept) == 1:
+            return f"the axis of {kept[0]} is logarithmic"
+        return "both axes are logarithmic" if kept else "both axes are linear"
+
     def check(self, labels: Iterable[str]) -> None:
         """Raise InputError where two series get the same name."""
         twice = [label for label, count in Counter(labels).items() if count > 1]
@@ -100,16 +109,20 @@ class Look:
         """Set the axes of a figure. Raises InputError for an axis that it does not have."""
         x_changes = self.x_log is not None and self.x_log != (axes.get_xscale() == "log")
         y_changes = self.y_log is not None and self.y_log != (axes.get_yscale() == "log")
+        formatters = [axis.get_major_formatter() for axis in (axes.xaxis, axes.yaxis)]
         if x_changes:
             axes.set_xscale("log" if self.x_log else "linear")
         if y_changes:
             axes.set_yscale("log" if self.y_log else "linear")
         axes.set_xlim(_ends("x", axes.get_xscale(), axes.get_xlim(), (self.x_min, self.x_max)))
         axes.set_ylim(_ends("y", axes.get_yscale(), axes.get_ylim(), (self.y_min, self.y_max)))
-        _set_ticks(axes.xaxis, self.x_ticks, rescaled=x_changes)
-        _set_ticks(axes.yaxis, self.y_ticks, rescaled=y_changes)
+        _set_ticks(axes.xaxis, self.x_ticks, formatters[0] if x_changes else None)
+        _set_ticks(axes.yaxis, self.y_ticks, formatters[1] if y_changes else None)
         if self.x_label is not None:
             axes.set_xlabel(self.x_label)
+
+
+_USUAL_TICKS = 6  # with units, of a panel beside another
 
 
 def _ends(
@@ -131,8 +144,9 @@ def _ends(
     return low, high
 
 
-def _set_ticks(axis: Axis, count: int | None, *, rescaled: bool) -> None:
-    if count is None and not rescaled:
+def _set_ticks(axis: Axis, count: int | None, formatter: Formatter | None) -> None:
+    """Set the number of ticks; ``formatter`` is that of an axis before its scale was changed."""
+    if count is None and formatter is None:
         return
     from matplotlib.ticker import (  # noqa: PLC0415
         FuncFormatter,
@@ -141,13 +155,15 @@ def _set_ticks(axis: Axis, count: int | None, *, rescaled: bool) -> None:
         NullLocator,
     )
 
-    wanted = count or 10
+    wanted = count or _USUAL_TICKS
     if axis.get_scale() == "log":
         axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=wanted))
     else:
         axis.set_major_locator(MaxNLocator(wanted))
     axis.set_minor_locator(NullLocator())
-    if rescaled:
+    if isinstance(formatter, FuncFormatter):  # it may write the unit
+        axis.set_major_formatter(formatter)
+    elif formatter is not None:
         axis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:g}"))
 
 

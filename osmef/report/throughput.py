@@ -398,9 +398,11 @@ def _draw_udp(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, s
         by_session=has_sessions(trials),
         variants=list(dict.fromkeys(_panel(cell) for cell, _offered in cells)),
         lines=lines,
-        x_label="offered rate of payload, all flows together (logarithmic)",
+        x_label="offered rate of payload, all flows together"
+        + (" (logarithmic)" if look.x_log is not False else ""),
         ticks={offered: format_rate(offered) for _cell, offered in cells},
         log_x=True,
+        show_x=format_rate,
         y_label=label,
         log_y=False,
         unit=unit,
@@ -476,7 +478,7 @@ def _draw_scale(
         y_label=label,
         log_y=True,
         unit=unit,
-        note=_NOTE,
+        note="" if False in {look.x_log, look.y_log} else _NOTE,
     )
     return render(chart, look)
 

@@ -18,6 +18,7 @@ from osmef.report.line_charts import (
     sweep_throughput,
     sweep_time,
 )
+from osmef.report.options import Look
 from osmef.results.observations import (
     Exchange,
     Histogram,
@@ -158,6 +159,10 @@ def test_each_panel_shows_all_of_its_round_trips(
         for x, y in lines(axes):
             assert axes.get_xlim()[0] < min(x) < max(x) < axes.get_xlim()[1]
             assert axes.get_ylim()[0] < min(y) < max(y) < axes.get_ylim()[1]
+    told = exchanges_of((RUN.id, one) for one in trials)
+    for axes in visible(latency(told, frame, Look(x_log=False, y_log=False))):
+        assert axes.get_xlim()[1] == pytest.approx(101, rel=0.05)
+        assert axes.get_ylim()[1] == pytest.approx(1, rel=0.1)
 
 
 @pytest.mark.parametrize("workload", SWEEPS)
@@ -174,6 +179,21 @@ def test_a_sweep_is_drawn_twice(
     assert [x[0], y[0]] == pytest.approx([1, 10.001])
     x, y = lines(visible(rates)[0])[0]
     assert [x[-1], y[-1]] == pytest.approx([2**19, 8e6 * 2**19 / (10 + 2**19 / 1000)])
+
+
+def test_a_linear_axis_keeps_its_units_and_is_described(
+    make_cell: MakeCell, make_trials: MakeTrials
+) -> None:
+    told = sizes_of(
+        [(RUN.id, trial(make_cell(), sizes=[size_point(1024, 41), size_point(2048, 82)]))]
+    )
+    frame = make_trials(workload="size-sweep")
+    figure = sweep_throughput(told, frame, Look(y_log=False))
+    (axes,) = visible(figure)
+    assert axes.yaxis.get_major_formatter()(2e8) == "200 Mbit/s"
+    assert "the axis of x is logarithmic" in texts(figure)[-1]
+    figure = sweep_throughput(told, frame, Look(x_log=False, y_log=False))
+    assert "both axes are linear" in texts(figure)[-1]
 
 
 @pytest.mark.parametrize("sizes", [(1000, 1500), (70_000,), (2**16, 2**17)])

@@ -324,6 +324,9 @@ def test_loss_and_jitter_against_the_offered_rate(make_trials: MakeTrials) -> No
     assert x == pytest.approx([1e7, 5e7, 1e8])
     assert y == pytest.approx([1, 5, 10])
     assert axes.get_ylabel() == "loss in %"
+    (axes,) = visible(udp_loss(trials, Look(x_log=False)))
+    assert axes.get_xlabel() == "offered rate of payload, all flows together"
+    assert axes.xaxis.get_major_formatter()(4e7) == "40 Mbit/s"
     jitter = udp_jitter(trials)
     assert lines(visible(jitter)[0], 3)[0][1] == [7, 7, 7]
     assert visible(jitter)[0].get_ylabel() == "jitter in µs"
