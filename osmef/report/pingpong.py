@@ -203,7 +203,7 @@ def _draw_relative(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
     )
     words = Words(
         f"{kind.title} against message size, relative",
-        f"Ratio of the medians. {note}{_notes(drawn, windows, wanted)}".strip(),
+        f"Ratio of the medians to those of {first}. {note}{_notes(drawn, windows, wanted)}".strip(),
         drawn.source,
     )
     legend = {name: stroke(number).line() for number, name in enumerate(names)}
@@ -365,6 +365,10 @@ def _windows(sizes: _Sizes, window: int) -> list[float]:
     return found.tolist() if len(found) <= _MOST_WINDOWS else []
 
 
+def _shares(bands: Sequence[float]) -> str:
+    return " and ".join(f"{band:g} %" for band in sorted(bands))
+
+
 def _notes(drawn: _Drawn, windows: Sequence[float], wanted: Messages) -> str:
     """Return the end of the caption: failed requests, and the dashed lines."""
     notes = [f"Left out: {counted(drawn.failed, 'failed request')}."] if drawn.failed else []
@@ -380,7 +384,9 @@ def _caption(drawn: _Drawn, wanted: Messages, windows: Sequence[float]) -> str:
     return " ".join(
         filter(None, [
             f"Points: single requests{where}." if wanted.points else "",
-            "Bands: percentiles of the data." if wanted.bands else "",
+            f"Bands: {_shares(wanted.bands)} of the data, between percentiles."
+            if wanted.bands
+            else "",
             _BARS if wanted.interval else "",
             _notes(drawn, windows, wanted),
         ])

@@ -87,7 +87,7 @@ def test_series_and_bands_are_named(trials: pd.DataFrame) -> None:
         *("connections 1: median", "connections 4: median"),
         *("90 % of the data", "50 % of the data"),
     ]
-    assert "Bands: percentiles of the data." in texts(figure)[-1]
+    assert "Bands: 50 % and 90 % of the data, between percentiles." in texts(figure)[-1]
     assert bands(figure) == 4
 
 
@@ -207,6 +207,7 @@ def test_another_reference_series_can_be_chosen(trials: pd.DataFrame) -> None:
     for name in ("connections 4", "4"):
         figure = draw(trials, ones, twos, LATENCY, relative=True, reference=name)
         assert legend(figure) == ["connections 4: reference, 1.0", "connections 1"]
+        assert "Ratio of the medians to those of connections 4." in texts(figure)[-1]
         assert medians(figure)[0][1] == [0.5, 0.5]
     for name, told in (("connections", "several"), ("bare", "none")):
         with pytest.raises(InputError, match=told):
