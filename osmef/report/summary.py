@@ -357,7 +357,9 @@ def needs_more(row: Mapping[Any, Any]) -> str:
     """Describe how many values, or pairs, a row of ``data_quality`` has and needs, or ""."""
     pairs, needed = _number_of(row.get("pairs")), _number_of(row["repetitions"])
     count = float(row["n"]) if pairs is None else pairs
-    if needed is None or needed <= count:
+    if needed is None:  # one value has no spread that would tell how many are enough
+        return "" if count > 1 else f"{count:.0f} of an unknown number"
+    if needed <= count:
         return ""
     return f"{count:.0f} of {needed_of(row)}"
 

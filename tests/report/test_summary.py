@@ -206,6 +206,7 @@ ROW: dict[str, object] = {"n": 6, "repetitions": 6.0, "doubts": ""}
         ({"repetitions": 169.0}, "too few for ±5 %: 6 of 169"),
         ({"repetitions": float("nan")}, ""),
         ({"repetitions": None}, ""),
+        ({"n": 1, "repetitions": None}, "too few for ±5 %: 1 of an unknown number"),
         ({"doubts": "the level changes"}, "the level changes"),
         (
             {"repetitions": 169.0, "doubts": "the level changes"},
