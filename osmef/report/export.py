@@ -12,7 +12,7 @@ import json
 import math
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -184,6 +184,7 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
     Source: OpenMetrics 1.0.
     """
     labels = [_labels(summary, cell) for cell in summary.cells]
+    medians = {f"osmef_{_name(one.name)}" for one in summary.measures}
     for measure in summary.measures:
         for part, (end, reported) in _OF.items():
             known = [
@@ -194,7 +195,9 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
             if known:
                 of_unit = None if part == "n" else measure.unit
                 help_ = _help(measure, reported, of_unit)
-                yield from _family(f"osmef_{_name(measure.name)}{end}", help_, known)
+                name = f"osmef_{_name(measure.name)}{end}"
+                # A metric may be called as the interval or the number of trials of another one.
+                yield from _family(_unused(name, medians) if end else name, help_, known)
     for name, reported in (("ok", "trials that went well"), ("failed", "trials that failed")):
         counts = [
             (of, float(getattr(cell, f"n_{name}")))
@@ -234,7 +237,7 @@ def _labels(summary: Summary, cell: CellInfo) -> str:
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in found.items())
 
 
-def _unused(name: str, used: Mapping[str, str]) -> str:
+def _unused(name: str, used: Container[str]) -> str:
     number = 2
     free = name
     while free in used:

@@ -146,6 +146,19 @@ def test_a_switch_is_written_as_in_the_scenario() -> None:
     assert {parse_line(line)["tags"]["relay"] for line in write_influx(described)} == {"false"}
 
 
+def test_a_metric_may_be_called_as_the_number_of_trials_of_another() -> None:
+    summary = RunDirectory(SAMPLE).read_summary()
+    cell, first = summary.cells[0], summary.measures[0]
+    other = first.model_copy(update={"name": f"{first.name}_trials"})
+    metrics = {first.name: cell.metrics[first.name], other.name: cell.metrics[first.name]}
+    cell = cell.model_copy(update={"metrics": metrics})
+    told = summary.model_copy(update={"cells": [cell], "measures": [first, other]})
+    families = families_of("".join(write_openmetrics(told)))
+    value = families[f"osmef_{other.name}"].samples[0].value
+    assert value == metrics[first.name].median
+    assert families[f"osmef_{other.name}_2"].samples[0].value == metrics[first.name].n
+
+
 def test_a_help_has_no_escape_that_the_text_format_lacks() -> None:
     summary = RunDirectory(SAMPLE).read_summary()
     first = summary.measures[0].model_copy(update={"help": 'the "size" \\ line\nbreak'})
