@@ -133,20 +133,26 @@ def write_opensearch(trials: pd.DataFrame) -> Iterator[str]:
 def write_influx(trials: pd.DataFrame) -> Iterator[str]:
     """Yield a line of the measurement ``osmef`` for each trial: labels are tags, metrics fields.
 
+    One called ``time``, which InfluxDB drops, is ``time_``.
+
     Source: the line protocol of InfluxDB; times are in nanoseconds.
     """
     for one in sampled(trials):
         if not one.metrics:
             continue
-        tags = ("=".join((_influx(name), _influx(written(value))))
+        tags = ("=".join((_key(name), _influx(written(value))))
                 for name, value in sorted(one.labels.items()) if str(value))  # fmt: skip
-        fields = (f"{_influx(name)}={value!r}" for name, value in one.metrics.items())
+        fields = (f"{_key(name)}={value!r}" for name, value in one.metrics.items())
         at = "" if one.at is None else f" {round(one.at.timestamp() * 1e6) * 1000}"
         yield f"{','.join(('osmef', *tags))} {','.join(fields)}{at}\n"
 
 
 _NO_TAG = re.compile(r"[\x00-\x1f\x7f\\]")
 _SPECIAL = re.compile(r"([,= ])")
+
+
+def _key(name: str) -> str:
+    return "time_" if name == "time" else _influx(name)
 
 
 def _influx(text: str) -> str:

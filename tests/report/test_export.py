@@ -219,6 +219,17 @@ def test_any_tag_and_number_make_one_line(cell: str, name: str, value: float) ->
     assert back["tags"]["trial"] == "1"
 
 
+def test_influx_has_no_key_of_its_own_name_for_time() -> None:
+    row = {"run": "r", "trial": 1, "status": "ok", "started_at": pd.NaT, "time": 2.0, "swept": 1}
+    measure = Measure(name="time", unit="s", better="lower")
+    (line,) = write_influx(describe_columns(pd.DataFrame([row]), [measure], ["swept"]))
+    assert parse_line(line)["fields"] == {"time_": 2.0}
+    frame = pd.DataFrame([{**row, "x_s": 1.0}])
+    other = Measure(name="x_s", unit="s", better="lower")
+    (line,) = write_influx(describe_columns(frame, [other], ["time"]))
+    assert parse_line(line)["tags"]["time_"] == "2"
+
+
 def test_ro_crate(tmp_path: Path) -> None:
     file = tmp_path / "run.zip"
     export("ro-crate", "-o", str(file), "--author", "Ada Lovelace", "--author", 'A "B" C: d')
