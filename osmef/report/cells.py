@@ -276,14 +276,14 @@ def chosen(trials: pd.DataFrame, metric: str | None) -> Measure:
     Raises InputError where no trial has it.
     """
     known = {one.name: one for one in measured(trials)}
+    if not known:
+        raise nothing("metric", "give runs with trials that went well")
     if metric is not None and metric not in known:
         raise InputError(
             f"no trial has a metric {metric!r}",
             where="--metric",
             cure=nearest_or_all(metric, known),
         )
-    if not known:
-        raise nothing("metric", "give runs with trials that went well")
     return known[metric] if metric else leading(trials)[0]
 
 
