@@ -335,8 +335,9 @@ def _of_site(name: str | None, site: str | None) -> str | None:
 def pairs_of(trials: Iterable[tuple[str, Trial]], rates: Sequence[str] = ()) -> pd.DataFrame:
     """Return one row a trial and pair: run, cell, trial, sender, receiver, bps.
 
-    The rate is that in their common interval. Where the trial has none, as an imported one, it is
-    that of its only pair: the first of ``rates``, metrics in bit/s, that it has.
+    The rate is that in their common interval, of datagrams the goodput. Where the trial has
+    neither, as an imported one, it is that of its only pair: the first of ``rates``, metrics in
+    bit/s, that it has.
     """
     rows = []
     for run, trial in trials:
@@ -351,7 +352,7 @@ def pairs_of(trials: Iterable[tuple[str, Trial]], rates: Sequence[str] = ()) -> 
 
 
 def _measured(trial: Trial) -> dict[tuple[str, str], float]:
-    """Return the rate of each pair whose transfer was measured."""
+    """Return the rate of each pair whose transfer or flows of datagrams were measured."""
     found = {}
     for one in trial.transfers:
         length_s, flows = one.receiver.common_length_s, one.receiver.flows
@@ -359,6 +360,11 @@ def _measured(trial: Trial) -> dict[tuple[str, str], float]:
         if one.purpose is Purpose.MEASURED and length_s and len(counts) == len(flows):
             ends = (one.sender.endpoint, one.receiver.endpoint)
             found[ends] = 8 * sum(counts) / length_s
+    for flows_of in trial.datagrams if trial.search is None else ():
+        goodputs = [flow.goodput_bps for flow in flows_of.receiver.flows]
+        known = [bps for bps in goodputs if bps is not None]
+        if flows_of.purpose is Purpose.MEASURED and len(known) == len(goodputs):
+            found[flows_of.sender.endpoint, flows_of.receiver.endpoint] = sum(known)
     return found
 
 

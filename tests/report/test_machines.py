@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from itertools import combinations, product
+from types import SimpleNamespace as Of
+from typing import cast
 
 import pandas as pd
 import pytest
@@ -14,6 +16,8 @@ from osmef.errors import NothingToDrawError
 from osmef.report.data import pairs_of
 from osmef.report.machines import price, similarity, topology
 from osmef.report.options import Look
+from osmef.results.observations import Purpose
+from osmef.results.trial import Trial
 from tests.declared import measure
 from tests.report.drawn import legend, texts, visible
 
@@ -68,6 +72,18 @@ def test_many_edges_have_widths_only() -> None:
     )
     assert not any("bit/s" in text.get_text() for text in visible(figure)[0].texts)
     assert "the highest: 1 Gbit/s" in texts(figure)[-1]
+
+
+def test_pairs_of_datagrams_have_a_rate_each_way() -> None:
+    def flows(sender: str, receiver: str, *goodputs: float | None) -> Of:
+        of = [Of(goodput_bps=bps) for bps in goodputs]
+        ends = {"sender": Of(endpoint=sender), "receiver": Of(endpoint=receiver, flows=of)}
+        return Of(purpose=Purpose.MEASURED, **ends)
+
+    both = [flows("a", "b", 1e6, 2e6), flows("b", "a", 4e6), flows("a", "c", None, 1e6)]
+    trial = Of(cell="x", index=1, search=None, transfers=[], datagrams=both)
+    told = pairs_of([("r", cast("Trial", trial))])[["sender", "receiver", "bps"]]
+    assert told.to_numpy().tolist() == [["a", "b", 3e6], ["b", "a", 4e6]]
 
 
 def test_nothing_is_drawn_of_nothing() -> None:
