@@ -114,6 +114,8 @@ EXIT_STATUS_S = 1.0
 """How long the reason of an agent's end may take after its end was felt."""
 _NOT_RUN = "exit status 126"
 """A shell's exit status for a program that exists but can't be executed (POSIX)."""
+_NOT_FOUND = "exit status 127"
+"""A shell's exit status for a program that does not exist (POSIX)."""
 _CLOCK_EXCHANGES = 5
 
 
@@ -373,4 +375,9 @@ def _lost(name: str, reason: str) -> AgentError:
     cure = "look at the endpoint: memory, kernel log, and whether it is still up"
     if reason.startswith(_NOT_RUN):
         cure = "let programs run from the login's home there: it may be mounted noexec"
+    if reason.startswith(_NOT_FOUND):
+        cure = (
+            "let programs start where sftp puts files, in the login's home: the shell's start"
+            " files (~/.bashrc) must not change the directory"
+        )
     return AgentError(f"the agent is gone: {reason}", where=name, cure=cure)

@@ -141,6 +141,17 @@ def test_a_program_that_is_no_osmef_agent_is_rejected(
     session.remove_directory(fake.directory)
 
 
+def test_a_shell_that_starts_in_another_directory_is_named_as_the_cause(
+    session: SshSession, tmp_path: Path
+) -> None:
+    """Its start files change it, so the agent is not where its file was pushed to."""
+    fake = program(session, tmp_path, "exit 127")
+    with pytest.raises(AgentError, match="exit status 127") as caught:
+        Agents.start(session, fake)
+    assert "must not change the directory" in str(caught.value.cure)
+    session.remove_directory(fake.directory)
+
+
 def test_an_agent_that_sends_no_hello_times_out(session: SshSession, tmp_path: Path) -> None:
     fake = program(session, tmp_path, "cat")
     with pytest.raises(AgentError, match="no hello within") as caught:
