@@ -237,7 +237,7 @@ def _moved(context: TrialContext) -> dict[str, Location]:
     stations = [station for station in context.stations.values() if station.lost is None]
     found = context.sites.describe([station.endpoint for station in stations])
     for station in lose(stations, found):
-        context.observer.warning(f"{station.name}: {loss_of(station.name).message}")
+        context.observer.warning(f"{station.label}: {loss_of(station.label).message}")
     return {
         station.name: location
         for station, location in zip(stations, found, strict=True)
@@ -337,7 +337,7 @@ def _recover(context: TrialContext, batch: Batch, journal: Journal) -> None:
     answers = map_cancellable(Station.answers, here, context.stop)
     silent = [one for one, does in zip(here, answers, strict=True) if not does]
     for station in silent:
-        station.lose(ReachError("it does not answer", where=station.name))
+        station.lose(ReachError("it does not answer", where=station.label))
     _ask_cloud(context, silent)  # a deleted one is not awaited
     if awaited := [one for one in silent if isinstance(one.lost, ReachError)]:
         _await(context, awaited, journal)
@@ -373,7 +373,7 @@ def _failed(ended: EndedTrial, attempts: int) -> Trial:
 def _await(context: TrialContext, stations: Sequence[Station], journal: Journal) -> None:
     """Wait until endpoints are reachable again, within the run's time limit."""
     names, limit = (
-        ", ".join(one.name for one in stations),
+        ", ".join(one.label for one in stations),
         format_duration(context.reconnect_timeout_s),
     )
     context.observer.activity(f"no answer from {names}: waiting up to {limit}")
@@ -395,7 +395,7 @@ def _await(context: TrialContext, stations: Sequence[Station], journal: Journal)
             station.lose(after)
         else:
             journal.note(Recovered(station.name, since.isoformat(), round(after, 1)))
-            context.observer.warning(f"{station.name} answers again, after {after:.0f} s")
+            context.observer.warning(f"{station.label} answers again, after {after:.0f} s")
     if context.layers is not None:
         context.layers.raise_again(
             one.name for one, after in found if not isinstance(after, OsmefError)
@@ -404,7 +404,7 @@ def _await(context: TrialContext, stations: Sequence[Station], journal: Journal)
     _ask_cloud(context, given_up)
     for station in given_up:
         if station.lost is not None:
-            context.observer.warning(f"{station.name} is given up: {station.lost.message}")
+            context.observer.warning(f"{station.label} is given up: {station.lost.message}")
 
 
 def _ask_cloud(context: TrialContext, stations: Sequence[Station]) -> None:

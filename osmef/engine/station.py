@@ -103,6 +103,12 @@ class Station:
         return self.endpoint.name
 
     @property
+    def label(self) -> str:
+        """The endpoint's name for messages, with that of its machine in an inventory."""
+        machine = self.endpoint.login.name
+        return self.name if machine == self.name else f"{self.name} ({machine})"
+
+    @property
     def session(self) -> SshSession:
         """The SSH session for programs; replaced when it is lost."""
         return self._session
@@ -219,7 +225,7 @@ class Station:
         if not found.isdecimal():
             raise EndpointError(
                 "it does not report how many CPUs it has: nproc prints no number",
-                where=self.name,
+                where=self.label,
                 cure="write the number of threads into the scenario",
             )
         return int(found)
@@ -238,7 +244,7 @@ class Station:
             except (IndexError, ValueError):
                 raise EndpointError(
                     f"it finds no address of {name}",
-                    where=self.name,
+                    where=self.label,
                     cure=f"try there: getent ahosts {name}; or write the address into the scenario",
                 ) from None
         return self._addresses[name]
@@ -356,7 +362,7 @@ class Station:
                 self._next_ports[ports] = first + count
                 return first
             first += 1
-        raise EndpointError("too few data ports are free", where=self.name)
+        raise EndpointError("too few data ports are free", where=self.label)
 
     def facts(self) -> dict[str, Any]:
         """Collect the endpoint's metadata, with clock offset and agent."""
@@ -523,7 +529,7 @@ def lose(stations: Sequence[Station], locations: Sequence[Location]) -> list[Sta
         if isinstance(location, Gone) and not isinstance(station.lost, CapacityError)
     ]
     for station in gone:
-        station.lose(loss_of(station.name))
+        station.lose(loss_of(station.label))
     return gone
 
 
@@ -552,7 +558,7 @@ def lost_error(stations: Stations, left: Sequence[PlannedTrial], planned: int) -
     """Return the error of a run that could not measure all ``planned`` trials."""
     needed = {end.name for one in left for end in one.cell.endpoints}
     lost = [station for name, station in stations.items() if name in needed and station.lost]
-    said = [(station.name, _loss_text(station)) for station in lost]
+    said = [(station.label, _loss_text(station)) for station in lost]
     what = "; ".join(text for _, text in said[:1])
     if said[1:]:
         what = "; ".join(f"{name} {text}" for name, text in said)

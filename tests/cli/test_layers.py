@@ -210,7 +210,7 @@ def test_layers_are_raised_again_when_a_machine_was_lost_and_is_back(
     lab.hang_up("b")
     ended = osmef.finish(process)
     assert ended.code == 0, ended.err
-    assert "host-2 answers again" in ended.err
+    assert "host-2 (b) answers again" in ended.err
     assert "raising vxlan again" in ended.err
     summary = json.loads((osmef.run / "summary.json").read_text())
     assert [cell["n_ok"] for cell in summary["cells"]] == [1, 1]

@@ -173,11 +173,11 @@ def test_a_machine_that_boots_in_a_run_costs_no_trial(osmef: Osmef, lab: Lab) ->
     osmef.until(process, "[1/4]")
     lab.switch_off("b")
     said = osmef.until(process, "waiting up to 3 min")
-    assert "no answer from host-2" in said
+    assert "no answer from host-2 (b)" in said
     with lab.switched_on("b"):
         ended = osmef.finish(process)
         assert ended.code == 0, said + ended.err
-        assert "host-2 answers again" in ended.err
+        assert "host-2 (b) answers again" in ended.err
         assert [json.loads(line)["status"] for line in trials_of(osmef)] == ["ok"] * 4
         assert lab.left() == []
         assert osmef("reap", prefix=lab.prefix).out == "nothing left\n"

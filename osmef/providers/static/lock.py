@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from osmef.errors import CapacityError, ReachError
 from osmef.remote.session import SshSession
@@ -56,10 +58,13 @@ def holder(session: SshSession) -> LockOwner | None:
     return LockOwner(found[1], found[2], int(found[3]), int(found[4]))
 
 
-def acquire(session: SshSession, wanted: LockOwner) -> None:
+def acquire(
+    session: SshSession, wanted: LockOwner, machines: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Lock a machine for a run; an expired lock is taken over.
 
-    Raises CapacityError when another run holds it, ReachError.
+    ``machines`` are the run's machines by endpoint, as the inventory names them. Raises
+    CapacityError when another run holds it, ReachError.
     """
     for _ in range(_TRIES):
         session.link(str(wanted), PATH)  # unless there is one
@@ -71,7 +76,7 @@ def acquire(session: SshSession, wanted: LockOwner) -> None:
             continue
         if held.run == wanted.run and held.endpoint != wanted.endpoint:
             raise CapacityError(
-                f"this is the same machine as that of {held.endpoint}",
+                f"this is the same machine as {machines.get(held.endpoint, held.endpoint)}",
                 where=session.name,
                 cure="name each machine once in the inventory, or measure its loopback",
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
@@ -81,9 +81,17 @@ def holder_of(request: EndpointRequest, context: RunContext) -> lock.LockOwner:
     return lock.LockOwner(context.run, request.name, int(context.made), int(context.deadline))
 
 
-def take(session: SshSession, request: EndpointRequest, context: RunContext) -> None:
-    """Lock a machine for an endpoint. Raises CapacityError, ReachError."""
-    lock.acquire(session, holder_of(request, context))
+def take(
+    session: SshSession,
+    request: EndpointRequest,
+    context: RunContext,
+    machines: Mapping[str, str],
+) -> None:
+    """Lock a machine for an endpoint. Raises CapacityError, ReachError.
+
+    ``machines`` are the names of all machines of the run by endpoint.
+    """
+    lock.acquire(session, holder_of(request, context), machines)
 
 
 def confirm(resource: Resource, kept: SshSession | None = None) -> None:

@@ -106,10 +106,7 @@ class StaticProvider(Provider):
         chosen = assign([one for one in context.all_requests if one.kind in kinds], self._hosts)
         self._close_ledger = context.ledger.destroyed
         context.progress(f"logging in to {counted(len(context.requests), 'static host')}")
-        jobs = [
-            partial(self._take, request, chosen[request.name], context)
-            for request in context.requests
-        ]
+        jobs = [partial(self._take, request, chosen, context) for request in context.requests]
         with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
             futures = [pool.submit(job) for job in jobs]
             try:
@@ -124,7 +121,10 @@ class StaticProvider(Provider):
                 raise
         return [future.result() for future in futures]
 
-    def _take(self, request: EndpointRequest, name: str, context: RunContext) -> Endpoint:
+    def _take(
+        self, request: EndpointRequest, chosen: Mapping[str, str], context: RunContext
+    ) -> Endpoint:
+        name = chosen[request.name]
         host = self._hosts[name]
         access = machine.access_of(name, host)
         login, session = machine.open_session(access)
@@ -141,7 +141,7 @@ class StaticProvider(Provider):
         resource = machine.resource_of(holder, access)
         context.ledger.intend(resource)
         self._taken[request.name] = resource
-        machine.take(session, request, context)
+        machine.take(session, request, context, chosen)
         context.ledger.created(replace(resource, id=name))
         return endpoint
 
