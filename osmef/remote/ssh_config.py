@@ -257,6 +257,12 @@ def find_login(
     return replace(login, key=OwnKeys((in_home(identity),), others_of_agent=False))
 
 
+def address_in(ssh: str) -> str:
+    """Return the host of an ssh destination: an alias, a name or an address."""
+    parts = _PARTS.fullmatch(ssh)
+    return (parts["v6"] or parts["host"]) if parts else ssh
+
+
 @dataclass(frozen=True)
 class _Search:
     known_hosts: tuple[Path, ...] | None

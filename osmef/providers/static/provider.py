@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
@@ -26,6 +27,7 @@ from osmef.providers.parallel import map_concurrently
 from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host, requests_of
 from osmef.remote.session import SshSession
+from osmef.remote.ssh_config import address_in
 from osmef.scenario.clouds.static import InventoryHost, StaticAccess, StaticSettings
 from osmef.scenario.fields import RECORD, EndpointKind, Family, Placement, ProviderNetwork
 from osmef.scenario.layers import EVERYTHING
@@ -83,10 +85,17 @@ class StaticProvider(Provider):
             cure = "write its location.host, or set on_mismatch: record"
             found.append(("provider.hosts", message, cure))
         for name in chosen:
-            written = (self._hosts[name].data_address, self._hosts[name].data_address6)
+            host = self._hosts[name]
+            written = (host.data_address, host.data_address6)
             if any(written) and not written[scenario.family is Family.IPV6]:
                 cure = f"write its other address, too, or do not use family: {scenario.family}"
                 message = f"{name} has no address of {scenario.family}"
+                found.append((f"provider.hosts.{name}", message, cure))
+            # One endpoint alone is measured at its loopback, whatever its address.
+            elif len(chosen) > 1 and _family_of_ssh(host) not in {None, scenario.family}:
+                key = _address_key(scenario.family)
+                cure = f"write its {key} or interface, or set family: {_family_of_ssh(host)}"
+                message = f"SSH arrives at no address of {scenario.family} of {name}: {host.ssh}"
                 found.append((f"provider.hosts.{name}", message, cure))
         return found
 
@@ -175,16 +184,14 @@ class StaticProvider(Provider):
         family: Family,
     ) -> str:
         """Return the receiver's address of a family. Raises ProviderError."""
-        version = 6 if family is Family.IPV6 else 4
         for address in (receiver.data_address, receiver.data_address6):
-            if address is not None and ip_address(address).version == version:
+            if address is not None and _family_of(address) is family:
                 return address
-        raise ProviderError(
-            f"no address of {family} is known of it",
-            where=receiver.login.name,
-            cure=f"write its {'data_address6' if version == 6 else 'data_address'} or interface"
-            " into the inventory",
-        )
+        name, key = receiver.login.name, _address_key(family)
+        cure = f"write its {key} or interface into the inventory"
+        if (interface := self._hosts[name].interface) is not None:
+            cure = f"give its {interface} one, or write {key} into the inventory in its place"
+        raise ProviderError(f"no address of {family} is known of it", where=name, cure=cure)
 
     def close(self) -> None:
         """Remove our files from the machines, and unlock them."""
@@ -232,6 +239,26 @@ class StaticProvider(Provider):
         The newest traces are removed first, in the order of the journal.
         """
         _destroy(resources, gone, lambda _resource: None)
+
+
+def _family_of(address: str) -> Family:
+    return Family.IPV6 if ip_address(address).version == 6 else Family.IPV4
+
+
+def _family_of_ssh(host: InventoryHost) -> Family | None:
+    """Return the family of the address that a host is measured at, if only SSH tells it.
+
+    None where it is written down, or has to be looked up: by a name, an alias, or an interface.
+    """
+    if host.interface is not None or host.data_address or host.data_address6:
+        return None
+    with contextlib.suppress(ValueError):
+        return _family_of(address_in(host.ssh))
+    return None
+
+
+def _address_key(family: Family) -> str:
+    return "data_address6" if family is Family.IPV6 else "data_address"
 
 
 def _destroy(

@@ -505,6 +505,22 @@ def test_a_missing_address_is_reported_with_the_key_of_its_family(
     assert refused.value.cure == "write its data_address6 or interface into the inventory"
 
 
+def test_an_interface_without_an_address_of_the_family_is_not_to_be_named_again(
+    machines: Any, context: RunContext
+) -> None:
+    machine = machines("a")
+    provider = StaticProvider(settings(a=machine))
+    try:
+        (there,) = provider.create(context)
+        machine.entry["interface"] = "eth1"
+        named = StaticProvider(settings(a=machine))
+        with pytest.raises(ProviderError, match="no address of ipv6") as refused:
+            named.data_address(there, there, ProviderNetwork.BARE, Family.IPV6)
+    finally:
+        provider.close()
+    assert "give its eth1 one" in str(refused.value.cure)
+
+
 def test_a_check_makes_no_connection_and_reports_what_is_missing(
     machines: Any, context: RunContext
 ) -> None:
@@ -578,6 +594,19 @@ VMS: dict[str, Any] = {
             ["a has no address of ipv6"],
         ),
         ({"a": {"data_address6": "2001:db8::1"}, "b": {}}, IRON, ["a has no address of ipv4"]),
+        (
+            {"a": {"ssh": "me@10.0.0.7:2222"}, "b": {"ssh": "10.0.0.8", "interface": "eth1"}},
+            {**IRON, "family": "ipv6"},
+            ["SSH arrives at no address of ipv6 of a: me@10.0.0.7:2222"],
+        ),
+        ({"a": {"ssh": "me@[fd00::7]"}, "b": {}}, IRON, ["no address of ipv4 of a"]),
+        ({"a": {"ssh": "me@[fd00::7]"}, "b": {}}, {**IRON, "family": "ipv6"}, []),
+        (
+            {"a": {"ssh": "10.0.0.7", "data_address6": "fd00::7"}, "b": {}},
+            {**IRON, "family": "ipv6"},
+            [],
+        ),
+        ({"a": {"ssh": "10.0.0.7"}}, {"endpoints": {"loopback": HOST}, "family": "ipv6"}, []),
     ],
 )
 def test_an_inventory_that_does_not_suffice_is_a_scenario_problem(
