@@ -512,11 +512,7 @@ def _print_status(row: CampaignRow, found: list[SessionRow]) -> None:
     out.print(f"[bold]{escape(row.name)}[/]: {row.phase}{note}; {reported}")
     rows = []
     for one in _newest(found):
-        due = (
-            f"due {one.due:%Y-%m-%d %H:%M}Z"
-            if one.state is SessionState.PLANNED
-            else _result_of(one)
-        )
+        due = _due_of(one) if one.state is SessionState.PLANNED else _result_of(one)
         rows.append(
             (one.slot, one.platform, one.state.value, _trials_of(one), due.partition("\n")[0])
         )
@@ -531,6 +527,16 @@ def _trials_of(session: SessionRow) -> str:
         return f"{live.ended} of {live.trials}" if live and live.trials else "-"
     failed = f", {session.trials_failed} failed" * bool(session.trials_failed)
     return f"{session.trials_ok} ok{failed}"
+
+
+def _due_of(session: SessionRow) -> str:
+    """Return when a planned session is due, or until when it could have begun."""
+    closes = f"{session.closes:%Y-%m-%d %H:%M}Z"
+    if session.closes <= datetime.now(UTC):
+        return f"its window closed {closes}"
+    if session.is_retried_late:
+        return f"its window closes {closes}, before its retry is due"
+    return f"due {session.due:%Y-%m-%d %H:%M}Z"
 
 
 def _result_of(session: SessionRow) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.state.rows import CampaignPhase
+from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.watching.monitoring import metrics_file, render_metrics
 from tests.campaigns.shown import make_shown
@@ -69,6 +69,15 @@ def test_every_figure(tmp_path: Path) -> None:
     assert found["next_due_timestamp_seconds", labels()] == min(later).timestamp()
     assert found["last_start_delay_seconds", labels()] == 0
     assert found["last_end_timestamp_seconds", labels()] > 0
+
+
+def test_a_retry_after_its_window_is_not_what_is_due_next(tmp_path: Path) -> None:
+    store = make_shown(tmp_path)
+    row = store.campaign("shown")
+    first, *_, last = store.sessions(row.id, [SessionState.PLANNED])
+    late = replace(first, due=first.closes + timedelta(minutes=5))
+    found = parsed(render_metrics([(row, [late, last])], first.opens))
+    assert found["next_due_timestamp_seconds", labels()] == last.due.timestamp()
 
 
 def test_the_timestamps_of_a_metrics_file_show_a_dead_conductor(tmp_path: Path) -> None:

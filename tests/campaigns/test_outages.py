@@ -91,7 +91,7 @@ def test_a_disk_that_stays_full_costs_its_slot_only(tmp_path: Path, heard: Path)
     assert stage.conduct(measure_on_it) is CampaignPhase.ENDED
     assert stage.states == [SessionState.DONE, SessionState.MISSED] + [SessionState.DONE] * 5
     lost = stage.sessions[1]
-    assert "the window was closed" in (lost.why or "")
+    assert "the window was closed before its retry was due" in (lost.why or "")
     assert "File too large" in (lost.why or "")
     assert (lost.directory, lost.uncleared) == (None, None)
     kinds = [kind for kind, _ in told(heard)]

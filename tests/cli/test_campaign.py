@@ -7,9 +7,10 @@ import os
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -318,6 +319,21 @@ def test_status_counts_the_trials_of_a_running_session(tmp_path: Path) -> None:
     assert trials().startswith("5 of 12")
     forget(tmp_path / "out" / "pair-4")
     assert trials().startswith("-")
+
+
+def test_status_calls_nothing_due_that_can_no_longer_begin(tmp_path: Path) -> None:
+    """A retry comes after its window, and no conductor has noted yet that others have closed."""
+    make_shown(tmp_path).close()
+    file = tmp_path / "state.sqlite"
+    command = ("campaign", "status", "--state", f"sqlite:///{file}")
+    told = " ".join(invoke(*command).stdout.split())
+    assert "its window closed 2026-03-" in told
+    assert "due 2026" not in told
+    with closing(sqlite3.connect(file)) as database, database:
+        times = ("2999-01-01 10:00:00", "2999-01-01 10:05:00")
+        database.execute("UPDATE sessions SET closes = ?, due = ? WHERE state = 'planned'", times)
+    told = " ".join(invoke(*command).stdout.split())
+    assert "its window closes 2999-01-01 10:00Z, before" in told
 
 
 def test_in_the_background(place: Path) -> None:

@@ -80,11 +80,14 @@ class SkipPolicy:
         """Skip sessions whose window closed, or that were due before ``late``; return if any."""
         missed = self._store.closed(self._campaign, now, late)
         closed = [one for one in missed if one.closes <= now]
-        for what, those in (
-            ("the window was closed", closed),
-            ("the start was missed", [one for one in missed if one.closes > now]),
+        for reason, those in (
+            (f"the window was closed: {why}", [one for one in closed if not one.is_retried_late]),
+            (
+                "the window was closed before its retry was due",
+                [one for one in closed if one.is_retried_late],
+            ),
+            (f"the start was missed: {why}", [one for one in missed if one.closes > now]),
         ):
-            reason = f"{what}: {why}"
             begun = [one for one in those if one.directory]
             self._leave(begun, SessionState.FAILED, reason, now)
             self._leave(

@@ -104,6 +104,11 @@ class SessionRow:
         return None if self.cost is None and not self.paid else (self.cost or 0.0) + self.paid
 
     @property
+    def is_retried_late(self) -> bool:
+        """Whether its retry is due only once its window has closed, so that it never begins."""
+        return self.due >= self.closes
+
+    @property
     def exclusive_resources(self) -> list[str]:
         """The names of its exclusive resources, in order."""
         return self.cloud.split("\n")

@@ -380,10 +380,10 @@ def _samples(
 
 
 def _times(sessions: Sequence[SessionRow], now: datetime) -> Iterator[tuple[str, Labels, float]]:
-    due = [one.due for one in sessions if one.state is SessionState.PLANNED]
-    waited = max((now - min(due)).total_seconds(), 0.0) if due else 0.0
+    planned = [one for one in sessions if one.state is SessionState.PLANNED]
+    waited = max((now - min(one.due for one in planned)).total_seconds(), 0.0) if planned else 0.0
     yield "osmef_campaign_overdue_seconds", {}, waited
-    coming = [at for at in due if at > now]
+    coming = [one.due for one in planned if one.due > now and not one.is_retried_late]
     if coming:
         yield "osmef_campaign_next_due_timestamp_seconds", {}, min(coming).timestamp()
     ended = [one.ended_at for one in sessions if one.ended_at and one.started_at]

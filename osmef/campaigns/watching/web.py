@@ -134,7 +134,7 @@ class CampaignPages:
             day_names=_DAYS,
             running=[_running(one, now) for one in sessions if one.state is SessionState.RUNNING],
             known=ended_cells(sessions),
-            coming=[one for one in sessions if one.state is SessionState.PLANNED][:_COMING],
+            coming=_coming(sessions, now),
             pictures=self._gallery.pictures(row.name, done),
             log=list(reversed(self._store.log(row.id, _LOG_LINES))),
         )
@@ -205,6 +205,12 @@ def _zone(row: CampaignRow) -> ZoneInfo:
 def _counts(sessions: Sequence[SessionRow]) -> list[tuple[SessionState, int]]:
     counts = Counter(one.state for one in sessions)
     return [(state, counts[state]) for state in SessionState if counts[state]]
+
+
+def _coming(sessions: Sequence[SessionRow], now: datetime) -> list[SessionRow]:
+    """Return the next sessions, without those that can no longer begin in their window."""
+    planned = [one for one in sessions if one.state is SessionState.PLANNED and one.closes > now]
+    return [one for one in planned if not one.is_retried_late][:_COMING]
 
 
 def _running(session: SessionRow, now: datetime) -> RunningEntry:
