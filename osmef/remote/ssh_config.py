@@ -244,6 +244,7 @@ def find_login(
     to nothing. Raises CredentialsError.
     """
     hosts = None if known_hosts is None else (in_home(known_hosts),)
+    _check_own_name(name)
     try:
         login = _Search(hosts).login(name, ssh, jump, _MOST_JUMPS)
     except (ValueError, KeyError, paramiko.SSHException) as error:
@@ -255,6 +256,18 @@ def find_login(
     if identity is None:
         return login
     return replace(login, key=OwnKeys((in_home(identity),), others_of_agent=False))
+
+
+def _check_own_name(name: str) -> None:
+    """Raise CredentialsError for a user without a name: of a container's any number, say."""
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):  # the latter from Python 3.13 on
+        raise CredentialsError(
+            f"the user with the number {os.getuid()} has no name here, and SSH logs in by names",
+            where=name,
+            cure="set one, such as USER=me, or add the user to /etc/passwd",
+        ) from None
 
 
 def address_in(ssh: str) -> str:

@@ -39,6 +39,20 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return write
 
 
+def test_a_user_without_a_name_has_to_set_one(
+    config: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers may run as any number, without a line in /etc/passwd."""
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 1 << 30)
+    with pytest.raises(CredentialsError, match="has no name here") as refused:
+        find_login("a", "me@node")
+    assert "USER=me" in str(refused.value.cure)
+    monkeypatch.setenv("USER", "someone")
+    assert find_login("a", "me@node").user == "me"
+
+
 def address(login: Login) -> tuple[str, str, int]:
     return login.user, login.address, login.port
 
