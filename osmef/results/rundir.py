@@ -120,11 +120,19 @@ def _at(path: str | PathLike[str]) -> list[Path]:
 
 
 def _below(directory: Path) -> Iterator[Path]:
-    for path, names, there in os.walk(directory):
+    for path, names, there in os.walk(directory, onerror=_refuse_unreadable):
         if _TRIALS in there:
             names.clear()  # there are no runs in a run
             yield Path(path)
         names.sort()
+
+
+def _refuse_unreadable(error: OSError) -> None:
+    """Raise StorageError for a run; another directory, as ``lost+found``, is not of interest."""
+    path = Path(error.filename)
+    if is_run(path):
+        with storage("look into", path):
+            raise error
 
 
 RESULTS = Path("results")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import osmef
-from osmef.errors import InputError
+from osmef.errors import InputError, StorageError
 from osmef.results.rundir import find_runs, left_out
 
 OLD_RUN = Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a"
@@ -64,6 +64,23 @@ def test_a_path_without_a_run_is_reported(campaign: Path) -> None:
         find_runs(campaign, campaign / "tuesday")
     with pytest.raises(InputError, match="no run was named"):
         osmef.load()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_a_run_that_may_not_be_read_is_not_left_out_silently(campaign: Path) -> None:
+    run = campaign / "sunday" / "quick-20261121T031500Z-3f9a"
+    for closed in (run, campaign / "lost+found"):
+        closed.mkdir(mode=0)
+    for path in (campaign, *list(campaign.parents)[:-2]):
+        path.chmod(path.stat().st_mode | 0o755)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(StorageError, match="can't look into: Permission denied") as refused:
+            find_runs(campaign)
+        assert refused.value.where == str(run)
+        assert len(find_runs(campaign / "monday")) == 2
+    finally:
+        os.seteuid(0)
 
 
 def test_the_columns_of_many_runs_are_those_of_all(campaign: Path) -> None:
