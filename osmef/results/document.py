@@ -130,17 +130,17 @@ def read_document(model: type[M], text: bytes | None, where: str) -> M:
         raise InputError(f"this is damaged: {what}", where=where, cure=CURE) from error
 
 
-def read_json(text: bytes, where: str) -> Any:
+def read_json(text: bytes, where: str, cure: str = CURE) -> Any:
     """Parse a JSON text; raises InputError."""
     try:
         found = from_json(text, allow_inf_nan=False)
     except ValueError as error:
-        raise InputError(f"this is not JSON: {error}", where=where, cure=CURE) from error
+        raise InputError(f"this is not JSON: {error}", where=where, cure=cure) from error
     try:
         json.dumps(found, allow_nan=False)  # 1e400 is infinite, too
     except ValueError as error:
         what = "this is damaged: one of its numbers is too large"
-        raise InputError(what, where=where, cure=CURE) from error
+        raise InputError(what, where=where, cure=cure) from error
     return found
 
 

@@ -34,7 +34,7 @@ from osmef.errors import InputError
 from osmef.files import remove_stale_drafts
 from osmef.results import files
 from osmef.results.document import read_document, read_json, refuse_newer
-from osmef.results.files import CURE, append_line, read_lines, read_whole, storage, write_atomically
+from osmef.results.files import append_line, read_lines, read_whole, storage, write_atomically
 from osmef.results.measure import Measure
 from osmef.results.merging import merge
 from osmef.results.summary import Declared, Summary
@@ -53,6 +53,7 @@ _RUN_FILES = ("lock", "summary.json", "trials.jsonl")
 _STAMP = re.compile(r"-(\d{8}T\d{6}Z)-[0-9a-f]{4}$")
 _MOST_NAMED = 5
 _ALIKE = 0.75  # of names, by difflib
+_FACTS_CURE = "put it back from a copy, or remove it: with it these facts are lost, and no trial"
 _NO_RUN_CURE = "osmef run SCENARIO makes one; osmef list DIR shows those of another directory"
 
 
@@ -460,9 +461,10 @@ class RunDirectory:
         path = self.path / "facts" / moment / f"{endpoint}.json"
         if not path.exists():
             return None
-        facts = read_json(read_whole(path), str(path))
+        facts = read_json(read_whole(path), str(path), _FACTS_CURE)
         if not isinstance(facts, dict):
-            raise InputError("this is damaged: it holds no facts", where=str(path), cure=CURE)
+            message = "this is damaged: it holds no facts"
+            raise InputError(message, where=str(path), cure=_FACTS_CURE)
         return facts
 
     def fact_moments(self, endpoint: str) -> list[str]:

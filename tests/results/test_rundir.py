@@ -461,8 +461,9 @@ def test_written_facts_are_read_back(run: RunDirectory) -> None:
 def test_facts_that_are_not_json_are_bad_input(run: RunDirectory) -> None:
     run.write_facts("00000", "vm-1", {})
     (run.path / "facts" / "00000" / "vm-1.json").write_text("{")
-    with pytest.raises(InputError, match="not JSON"):
+    with pytest.raises(InputError, match="not JSON") as refused:
         run.read_facts("00000", "vm-1")
+    assert "or remove it" in str(refused.value.cure)
 
 
 # --- lock
