@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import signal
 import sys
 
 # Most of what a command makes while it loads stays: looking for garbage there takes a tenth of a
@@ -10,11 +11,19 @@ import sys
 _OBJECTS_BETWEEN_LOOKS = 200_000
 
 
+def _interrupt(number: int, _frame: object) -> None:
+    """Raise what Ctrl-C raises, so that no command leaves a draft behind."""
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
 def main() -> None:
     """Run the command line; Ctrl-C during the imports exits without a traceback."""
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
     atexit.register(gc.freeze)  # nor is it worth a look when all goes
     try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:  # nohup(1) ignores one
+                signal.signal(number, _interrupt)
         from osmef.cli.streams import set_up_streams  # noqa: PLC0415 - here it can be interrupted
 
         set_up_streams()  # before a file is opened, or something said

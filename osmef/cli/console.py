@@ -285,7 +285,7 @@ def _as_osmef_error(caught: Exception | KeyboardInterrupt) -> OsmefError | None:
     if isinstance(caught, OsmefError):
         return caught
     if isinstance(caught, KeyboardInterrupt):
-        return Interrupted("stopped by SIGINT")
+        return Interrupted(f"stopped by {caught.args[0] if caught.args else 'SIGINT'}")
     missing = PackageError.of(caught) if isinstance(caught, ModuleNotFoundError) else None
     return missing or broken_kind(caught)
 

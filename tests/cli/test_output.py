@@ -171,6 +171,35 @@ def test_a_terminal_that_closes_leaves_nothing_of_a_run_that_is_resumed(osmef: O
     assert len(read_notes(Journal(run / "journal.jsonl"), "start")) == 1, "it did not go on"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_half_of_what_a_command_writes(
+    osmef: Osmef, number: signal.Signals
+) -> None:
+    """It comes while the second of two runs is imported, where nothing looks for it."""
+    rows = "".join(f"small,rate,Mbit/s,{platform},1,5\n" for platform in ("a", "b"))
+    file = osmef.write(f"instance_class,metric,unit,platform,session,value\n{rows}", "s.csv")
+    script = (
+        "import signal, sys\n"
+        "from osmef.importers import write\n"
+        "summary = write._summary\n"
+        "def stopped(run, *words):\n"
+        "    if len(list(run.path.parent.iterdir())) == 2:\n"
+        f"        signal.raise_signal({int(number)})\n"
+        "    return summary(run, *words)\n"
+        "write._summary = stopped\n"
+        "sys.argv[0] = 'osmef'\n"
+        "from osmef.__main__ import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", script, "import", "sessions", file, "--out", "imported"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        command, env=environment, check=False, cwd=osmef.directory, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (4, f"error: stopped by {number.name}\n")
+    assert list((osmef.directory / "imported").iterdir()) == []
+
+
 def test_the_exit_code_is_kept_when_output_fails_and_the_loss_is_reported(osmef: Osmef) -> None:
     ended = osmef("run", "nothing.yaml", "--json", prefix=to(">/dev/full"))
     assert ended.code == 2
