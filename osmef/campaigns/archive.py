@@ -12,6 +12,7 @@ directory in its tar.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -483,12 +484,14 @@ class ArchiveUrl:
 
     def get(self, name: str, file: Path) -> None:
         """Download a file."""
-        with (
-            self._doing("read", name),
-            self._store.open(self._path(name), "rb") as data,
-            file.open("wb") as here,
-        ):
-            shutil.copyfileobj(data, here, _AT_ONCE)
+        with storage("write", file), file.open("wb") as here:
+            for chunk in self._read(name):
+                here.write(chunk)
+
+    def _read(self, name: str) -> Iterator[bytes]:
+        with self._doing("read", name), self._store.open(self._path(name), "rb") as data:
+            while chunk := data.read(_AT_ONCE):
+                yield chunk
 
     def _path(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
@@ -503,8 +506,10 @@ class ArchiveUrl:
         except Exception as error:
             reported = str(error).strip() or type(error).__name__
             where = f"{self.url}/{name}"
+            full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+            cure = "free some space there, or give another URL" if full else _CURE
             raise StorageError(
-                f"can't {action} this: {reported}", where=where, cure=_CURE
+                f"can't {action} this: {reported}", where=where, cure=cure
             ) from error
 
 

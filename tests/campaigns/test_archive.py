@@ -32,6 +32,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Interval
 from tests.campaigns.emulated import conduct
 from tests.invoked import invoke
+from tests.small_files import small_files
 
 fsspec = pytest.importorskip("fsspec", reason="needs osmef[archive]")
 
@@ -312,6 +313,23 @@ def test_a_campaign_exported_to_s3_is_imported_unchanged(
         import_archive(url, tmp_path / "again")
     with pytest.raises(StorageError, match="can't"):
         export_campaign("short", state, f"s3://{bucket}-that-is-not-there/short")
+
+
+def test_a_full_disk_is_named_on_the_side_where_it_is(
+    state: str, memory: str, tmp_path: Path
+) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "campaign.yaml").symlink_to("/dev/full")
+    with pytest.raises(StorageError, match="No space left") as full:
+        export_campaign("short", state, there.as_uri())
+    assert "free some space there" in str(full.value.cure)
+    export_campaign("short", state, memory)
+    here = tmp_path / "here"
+    with small_files(100), pytest.raises(StorageError, match="can't write: File too large") as full:
+        import_archive(memory, here)
+    assert str(full.value.where).startswith(str(here))
+    assert not here.exists()
 
 
 def test_a_directory_in_use_is_left_alone(state: str, memory: str, tmp_path: Path) -> None:
