@@ -320,6 +320,7 @@ def _public_of(path: Path) -> bytes | None:
 
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL}
 _MAX_MESSAGE_CHARS = 300
+SESSIONS_CURE = "its sshd allows too few sessions: set MaxSessions there to 10, the usual"
 QUIET_CURE = (
     "let the shell's start files (~/.bashrc) print nothing where it is not interactive, and the"
     " user run any program (no ForceCommand)"
@@ -426,7 +427,7 @@ def transfer_failed(
     elif not connected and not isinstance(error, TimeoutError):
         cure = "the connection has ended: see sshd's log there (journalctl -u ssh)"
     elif isinstance(error, paramiko.ChannelException):
-        cure = "its sshd allows one session only: set MaxSessions there to 10, the usual"
+        cure = SESSIONS_CURE
     elif isinstance(error, PermissionError):
         cure = "let this user write there, or log in as another"
     elif isinstance(error, FileNotFoundError):

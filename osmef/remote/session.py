@@ -18,6 +18,7 @@ import paramiko
 from osmef.errors import CredentialsError, HostKeyError, OsmefError, ProviderError, ReachError
 from osmef.remote.connection import (
     QUIET_CURE,
+    SESSIONS_CURE,
     FileClient,
     LimitExceededError,
     Transport,
@@ -346,7 +347,9 @@ class SshSession:
                 channel.set_environment_variable("SHLVL", "1")
                 channel.exec_command(shlex.join(argv))
         except _BROKEN as error:
-            raise ReachError(f"can't run {argv[0]}: {reason(error)}", where=self.name) from error
+            cure = SESSIONS_CURE if isinstance(error, paramiko.ChannelException) else None
+            message = f"can't run {argv[0]}: {reason(error)}"
+            raise ReachError(message, where=self.name, cure=cure) from error
         return channel
 
     @contextlib.contextmanager

@@ -339,6 +339,9 @@ def test_a_server_that_takes_no_more_programs_answers(tmp_path: Path) -> None:
     session = SshSession.open(sshd.login())
     process = session.start(["cat"])
     assert session.answers(10.0)
+    with pytest.raises(ReachError, match="can't run true") as refused:
+        session.run(["true"])
+    assert "MaxSessions" in str(refused.value.cure)
     process.close()
     session.close()
     sshd.close()
