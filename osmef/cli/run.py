@@ -145,6 +145,8 @@ def _scenario(ends: list[str], duration: str, connections: str, repeat: int) -> 
         hosts = {name: {"ssh": end} for name, end in zip(("host-a", "host-b"), ends, strict=True)}
         found["provider"] = {"kind": "static", "hosts": hosts}
         found["endpoints"] = {"sender": {"kind": "host"}, "receiver": {"kind": "host"}}
+        if any("[" in end for end in ends):  # as an IPv6 address is written
+            found["family"] = "ipv6"
     found["workload"] = {"kind": "btc", "duration": duration, "interval": _interval(duration)}
     found["sweep"] = {"connections": _numbers(connections)}
     return {**found, "repeat": repeat}

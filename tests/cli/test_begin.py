@@ -91,6 +91,12 @@ def test_a_first_measurement_needs_no_file(osmef: Osmef) -> None:
     assert osmef("validate", str(scenario)).code == 0
 
 
+def test_hosts_that_are_named_by_ipv6_addresses_are_measured_by_them(osmef: Osmef) -> None:
+    osmef("quick", "me@[fd00::7]:1", "me@[fd00::8]:1")
+    (scenario,) = osmef.directory.glob("results/quick-*/scenario.yaml")
+    assert "family: ipv6" in scenario.read_text()
+
+
 def test_a_run_is_extended_and_one_that_was_cut_shows_what_it_has(osmef: Osmef) -> None:
     words = ("--connections", "1", "--duration", "100ms", "--repeat", "2", "--json")
     assert osmef("quick", "local", *words).code == 0
