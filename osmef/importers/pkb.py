@@ -116,7 +116,7 @@ def parse(text: Text) -> Parsed:
 def _sample(written: str, where: str) -> Mapping[str, Any]:
     try:
         sample = json.loads(written)
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise refuse(where, f"this is no JSON: {error}") from None
     keys = ("test", "metric", "value", "unit", "run_uri")
     missing = [key for key in keys if not isinstance(sample, dict) or key not in sample]

@@ -48,6 +48,13 @@ def test_any_text_is_read_or_refused(kind: str, content: str) -> None:
     _try(kind, content)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("content", ["[" * 200_000, '{"a":' * 200_000, '{"a": ' + "9" * 6000 + "}"])
+def test_json_that_python_does_not_read_is_refused(kind: str, content: str) -> None:
+    """It is nested too deeply, or has a longer integer than Python takes from a text."""
+    _try(kind, content)
+
+
 def test_more_datagrams_than_were_sent_are_no_loss_below_0() -> None:
     text = SAMPLES["netperf-udp-stream.txt"].replace("100583", "200583")
     parsed = KINDS["netperf"](Text("some.file", text))
