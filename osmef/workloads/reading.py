@@ -316,7 +316,7 @@ def _documents(text: str, tail: str) -> list[Any]:
         line_end = text.find("\n", at)
         line_end = len(text) if line_end < 0 else line_end
         try:
-            value, end = json.JSONDecoder().raw_decode(text, at)
+            value, end = json.JSONDecoder(parse_int=_integer).raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             if not is_list or getattr(error, "pos", line_end) >= line_end:
                 found.clear()
@@ -334,6 +334,14 @@ def _documents(text: str, tail: str) -> list[Any]:
         tail=tail,
         cure="have it print JSON, which often is an option, or read the number by a pattern",
     )
+
+
+def _integer(digits: str) -> int | float:
+    """Return an integer of a JSON document; an infinite one where Python reads no longer ones."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
 
 
 def _inside(value: Any, step: str) -> Any:
