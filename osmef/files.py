@@ -124,6 +124,14 @@ def in_home(path: str) -> Path:
     return Path(path)
 
 
+def real_path(path: Path) -> Path:
+    """Resolve the links of a path; where they are a loop, its use fails, as that of any other.
+
+    Path.resolve raises RuntimeError for them before Python 3.13.
+    """
+    return Path(os.path.realpath(path))
+
+
 _NAME = re.compile(r"\.osmef-(?:(.+)-)?[0-9a-f]{16}\.draft")
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _TRIES = 100

@@ -70,6 +70,7 @@ from osmef.cli.console import (
 )
 from osmef.engine.cancellation import CancellationToken, stop_on_signals
 from osmef.errors import InputError, Interrupted
+from osmef.files import real_path
 from osmef.report.fit import column, folded, table
 from osmef.units import format_duration
 
@@ -293,7 +294,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         if until_idle and _is_held(store, loaded.campaign.name):
             return
         _refuse_second(store, loaded)
-        name, into = loaded.campaign.name, (directory / loaded.campaign.name).resolve()
+        name, into = loaded.campaign.name, real_path(directory / loaded.campaign.name)
         about = {"file": str(file.resolve()), "text": loaded.text, "out": str(into)}
         now = datetime.now(UTC)
         late = late_before(campaign_plan.campaign.missed, now)

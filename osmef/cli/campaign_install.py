@@ -41,7 +41,7 @@ from osmef.cli.campaign_options import (
 )
 from osmef.cli.console import CampaignFile, out, reporting
 from osmef.errors import InputError, StorageError
-from osmef.files import read_text_file
+from osmef.files import read_text_file, real_path
 from osmef.results.files import storage, write_atomically
 
 _MOST_BYTES = 1 << 20
@@ -72,7 +72,7 @@ def install(  # noqa: PLR0913, PLR0917 - its options
         check_executor(executor, loaded)
         plan_campaign(loaded)
         name = loaded.campaign.name
-        into = directory.resolve()
+        into = real_path(directory)
         how = ["--until-idle", *options_of(executor, parallel, scheduler, metrics)]
         run = ["run", str(file.resolve()), "--out", str(into), *how]
         job = ConductorService(
@@ -258,7 +258,7 @@ def _absolute(state: str) -> str:
     """Return the URL of a database, independent of the working directory."""
     prefix = "sqlite:///"
     path = state.removeprefix(prefix)
-    return f"{prefix}{Path(path).resolve()}" if state.startswith(prefix) and path else state
+    return f"{prefix}{real_path(Path(path))}" if state.startswith(prefix) and path else state
 
 
 def _now() -> datetime:

@@ -28,6 +28,7 @@ from osmef.campaigns.watching.monitoring import LiveStatus, forget, show_in
 from osmef.cli.completion import complete_campaign
 from osmef.engine.cancellation import CancellationToken
 from osmef.errors import InputError
+from osmef.files import real_path
 
 STATE = "OSMEF_STATE"
 """The variable of the environment that names it."""
@@ -93,7 +94,7 @@ def options_of(
     """Return the options of ``run`` that select an executor."""
     found = ["--parallel", str(parallel), "--executor", kind.value]
     found += ["--scheduler", scheduler] if scheduler else []
-    return [*found, *(["--metrics", str(metrics.resolve())] if metrics else [])]
+    return [*found, *(["--metrics", str(real_path(metrics))] if metrics else [])]
 
 
 def check_executor(kind: ExecutorKind, loaded: LoadedCampaign) -> None:

@@ -295,6 +295,14 @@ def test_a_command_that_reads_creates_no_database(place: Path, words: tuple[str,
     assert sorted(place.rglob("*")) == before
 
 
+def test_a_loop_of_links_in_place_of_the_database_is_reported(place: Path) -> None:
+    (place / "loop").symlink_to("loop")
+    refused = run(place, "run", "now.json", "--state", "sqlite:///loop")
+    assert refused.returncode == 4
+    assert "error: " in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 def test_without_any_state_there_are_no_campaigns_and_nothing_is_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

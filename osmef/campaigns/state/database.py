@@ -45,6 +45,7 @@ from sqlalchemy.schema import CreateColumn
 from osmef.campaigns.schedule.model import redacted
 from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.errors import InputError, StorageError
+from osmef.files import real_path
 
 VERSION = 5
 """Of these tables. A new column needs a ``server_default`` or null, and the next number here."""
@@ -416,14 +417,14 @@ def _make_private(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink() and path.lstat().st_uid not in {os.geteuid(), 0}:
         raise OSError(errno.ELOOP, "another user has made this link", str(path))
-    real = path.resolve()
+    real = real_path(path)
     with suppress(FileExistsError):
         os.close(os.open(real, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _restrict(path: Path) -> None:
     """Restrict a database of campaigns and its log to their owner. Raises OSError."""
-    real = path.resolve()
+    real = real_path(path)
     for end in ("", "-wal", "-shm"):
         file = real.with_name(real.name + end)
         with suppress(FileNotFoundError):
