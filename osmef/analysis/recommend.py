@@ -33,6 +33,8 @@ OPTION = (
 
 BTC = "aggregate_btc_bps"
 RTT = "rtt_p50_us"
+LOST = "lost_percent"
+_MANY_LOST_PERCENT = 1.0  # as for the note of a run
 
 
 class Fit(StrEnum):
@@ -75,12 +77,13 @@ class Needs:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """Evidence of one cell on one need, and how many of its trials failed."""
+    """Evidence of one cell on one need, how many of its trials failed, and what they lost."""
 
     cell: str
     metric: MetricSummary
     trials: int
     failed: int
+    lost_percent: float
     fit: Fit
     price: float
     currency: str | None
@@ -100,10 +103,11 @@ def recommend(trials: pd.DataFrame, needs: Needs, by: Sequence[str] = OPTION) ->
     measured or is unknown, in words.
 
     A need is met where the whole interval meets it and no trial failed, likely where the median
-    does but not all of the interval, there is none or trials failed, and not met otherwise; an
-    option is as good as its worst need. They are ranked by fit, then price, unknown ones last, then
-    BTC. Assumed is that what was measured will be so again: see ``variability`` for how far that
-    holds. The best of many cells is partly so by chance. Raises InputError as ``Needs.check``.
+    does but not all of the interval, there is none, trials failed or 1 % of the requests of a round
+    trip were lost, and not met otherwise; an option is as good as its worst need. They are ranked
+    by fit, then price, unknown ones last, then BTC. Assumed is that what was measured will be so
+    again: see ``variability`` for how far that holds. The best of many cells is partly so by
+    chance. Raises InputError as ``Needs.check``.
 
     Source: OSMeF; the interval as in Hoefler and Belli, SC 2015, rule 5.
     """
@@ -150,6 +154,8 @@ def _judged(group: pd.DataFrame, needs: Needs, *, by_session: bool) -> dict[str,
             missing.append(f"interval of the {name}: {found.metric.ci95_reason}")
         if found.failed:
             missing.append(f"{found.failed} of {found.trials} trials of the {name} failed")
+        if found.lost_percent >= _MANY_LOST_PERCENT:
+            missing.append(f"{found.lost_percent:.3g} % of the requests were lost")
     used = [one for need, one in ((needs.btc_bps, btc), (needs.rtt_us, rtt))
             if one and need is not None] or [one for one in (btc, rtt) if one]  # fmt: skip
     price, currency = _price(used)
@@ -183,11 +189,13 @@ def _cells(
         price = float(prices.iloc[-1]) if prices.notna().all() else math.nan
         currency = currencies.pop() if len(currencies) == 1 else None
         failed = int((trials["status"] != "ok").sum()) if "status" in trials else 0
-        fit = Fit.YES if need is None else _fit(found, need, sign, failed)
+        lost = float(trials[LOST].median()) if metric == RTT and LOST in trials else math.nan
+        doubtful = bool(failed) or lost >= _MANY_LOST_PERCENT
+        fit = Fit.YES if need is None else _fit(found, need, sign, doubtful=doubtful)
         if needs.price_per_hour is not None:
             fit = max(fit, _affordable(price, currency, needs), key=_ORDER.__getitem__)
         yield _Evidence(
-            str(trials["_name"].iloc[0]), found, len(trials), failed, fit, price, currency
+            str(trials["_name"].iloc[0]), found, len(trials), failed, lost, fit, price, currency
         )
 
 
@@ -207,14 +215,14 @@ def _best(found: Iterator[_Evidence], sign: int) -> _Evidence | None:
     )
 
 
-def _fit(metric: MetricSummary, need: float, sign: int, failed: int) -> Fit:
+def _fit(metric: MetricSummary, need: float, sign: int, *, doubtful: bool) -> Fit:
     """Return the fit of a metric to a lower bound, or to an upper bound with a sign of -1."""
     if metric.median is None:
         return Fit.UNKNOWN
     if sign * (metric.median - need) < 0:
         return Fit.NO
     end = metric.ci95_low if sign > 0 else metric.ci95_high
-    sure = end is not None and sign * (end - need) >= 0 and not failed
+    sure = end is not None and sign * (end - need) >= 0 and not doubtful
     return Fit.YES if sure else Fit.LIKELY
 
 

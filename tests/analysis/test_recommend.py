@@ -147,6 +147,16 @@ def test_an_option_of_which_trials_failed_is_only_likely() -> None:
     assert row["missing"] == "14 of 20 trials of the BTC failed"
 
 
+@pytest.mark.parametrize(("lost", "fit"), [(75.0, "likely"), (0.5, "yes"), (float("nan"), "yes")])
+def test_round_trips_of_the_requests_that_were_not_lost_are_only_likely(
+    lost: float, fit: str
+) -> None:
+    frame = trials("m", [], [50.0] * 8).assign(lost_percent=lost)
+    (row,) = recommend(frame, Needs(rtt_us=100)).to_dict("records")
+    assert row["fit"] == fit
+    assert row["missing"] == ("75 % of the requests were lost" if fit == "likely" else "")
+
+
 @pytest.mark.parametrize("needs", [Needs(), Needs(connections=10)])
 def test_a_recommendation_without_requirements_is_rejected(needs: Needs) -> None:
     with pytest.raises(InputError, match=r"no requirement is given|needs a BTC"):
