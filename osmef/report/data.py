@@ -219,6 +219,8 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
     try:
         with open_file(path, _MOST_BYTES) as file:
             table = pd.read_csv(file)
+    except FileNotFoundError:
+        raise InputError("there is no such file", where=str(path), cure="check the path") from None
     except (OSError, ValueError) as error:  # what pandas finds wrong is a ValueError
         reported = str(error).splitlines()[0]
         cure = "give a CSV file with a line of column names"
