@@ -145,6 +145,10 @@ class LocalProvider(Provider):
         settings = self._settings
         name = flavor_of(settings, end.flavor)
         where = f"{key}.flavor" if end.flavor is not None else "provider.default_flavor"
+        if name not in settings.flavors and isinstance(end.flavor, FlavorNeed):
+            most = max(flavor.vcpus for flavor in settings.flavors.values())
+            message = f"the local cloud has no flavor of {end.flavor.vcpus} CPUs"
+            return [(where, message, f"ask for {most} at most, or add one to provider.flavors")]
         if name not in settings.flavors:
             cure = did_you_mean(name, settings.flavors, settings.flavors)
             return [(where, f"the local cloud has no flavor {name!r}", cure)]

@@ -86,6 +86,18 @@ def test_an_unknown_flavor_lists_those_that_are() -> None:
     assert [cure for _, _, cure in local.problems(made)][:1] == ["known are: a, b"]
 
 
+def test_a_need_that_no_flavor_meets_says_what_there_is() -> None:
+    flavors = {"a": {"vcpus": 1}, "b": {"vcpus": 2}}
+    local, made = cell({"flavors": flavors}, endpoints=pair("a", {"vcpus": 3}))
+    assert local.problems(made) == [
+        (
+            "endpoints.receiver.flavor",
+            "the local cloud has no flavor of 3 CPUs",
+            "ask for 2 at most, or add one to provider.flavors",
+        )
+    ]
+
+
 def test_shared_cpus_are_warned_of() -> None:
     local, made = cell({})
     assert f"({CPUS})" in local.warnings(made)[0]
