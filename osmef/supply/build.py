@@ -81,7 +81,8 @@ def bundle_of_source(
         offline = without_network()
         environment = _environment(root, compiler)
         tool = ToolRunner(where, environment, code, check, _MOST_S, prefix=offline)
-        progress(f"building {program.name} for {machine.name} with {compiler.name}")
+        by = "" if source.language == "script" else f" with {compiler.name}"
+        progress(f"building {program.name} for {machine.name}{by}")
         _run(source, tool, machine)
         contents = _products(source, code, program.name, where)
         build = BuildRecord(

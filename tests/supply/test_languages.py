@@ -45,6 +45,14 @@ def lay(bundle: ProgramBundle, folder: Path) -> list[str]:
     return [word.replace("{dir}", str(folder)) for word in bundle.manifest.argv]
 
 
+def test_a_script_is_packed_without_a_compiler(tmp_path: Path) -> None:
+    (tmp_path / "hello.js").write_text("console.log('hello')\n")
+    source = SourceCode((), ("hello.js",), path=tmp_path, language="script")
+    program, lines = Program("hello", source=source, how=("build",)), list[str]()
+    bundle_of_source(program, this_architecture(), lines.append, lambda: None)
+    assert lines == [f"building hello for {this_architecture().name}"]
+
+
 @needs_go
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64", "armv7l"])
 def test_go_makes_static_programs_for_other_machines(
