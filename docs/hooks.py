@@ -27,7 +27,7 @@ from pydantic import BaseModel  # noqa: E402
 from osmef.cli.main import make_app  # noqa: E402
 from osmef.facts.collect import FACTS, INTERFACE_FACTS, Command, Fact  # noqa: E402
 from osmef.images import bundle  # noqa: E402
-from osmef.kinds import LAYERS, WORKLOADS  # noqa: E402
+from osmef.kinds import LAYERS, PROVIDERS, WORKLOADS  # noqa: E402
 from osmef.results import measure, observations, summary, tables, trial  # noqa: E402
 from osmef.results.measure import shown_unit  # noqa: E402
 from osmef.results.summary import summary_schema  # noqa: E402
@@ -45,6 +45,10 @@ from osmef.supply import bundle as program_bundle  # noqa: E402
 from osmef.workloads import programs  # noqa: E402
 from osmef.workloads.tool import Tool  # noqa: E402
 from osmef.workloads.trial_workload import usual_measures  # noqa: E402
+
+# Nor does it describe installed plug-ins, such as those that its own exercises make.
+for _kinds in (LAYERS, PROVIDERS, WORKLOADS):
+    _kinds.leave_packages_out()
 
 EXAMPLES = HERE / "examples"
 SCHEMAS = {"scenario.schema.json": json_schema, "summary.schema.json": summary_schema}

@@ -135,6 +135,10 @@ class Kinds:
                 found[point.name] = point
         return found
 
+    def leave_packages_out(self) -> None:
+        """Know only the project's own kinds from now on, whichever packages are installed."""
+        self._brought = {}
+
     @property
     def names(self) -> tuple[str, ...]:
         """Return every known kind, working or not."""

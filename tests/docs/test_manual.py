@@ -18,6 +18,7 @@ from osmef.cli.console import print_error
 from osmef.cli.main import make_app
 from osmef.errors import OsmefError
 from osmef.facts.collect import FACTS, INTERFACE_FACTS
+from osmef.kinds import LAYERS
 from osmef.results.frame import load
 from osmef.results.summary import summary_schema
 from osmef.results.tables import TABLES
@@ -233,6 +234,20 @@ def test_a_default_is_shown_as_one_would_write_it() -> None:
 def test_an_unknown_part_of_a_page_is_an_error() -> None:
     with pytest.raises(KeyError):
         hooks.on_page_markdown("{{ nonsense }}")
+
+
+def test_the_manual_leaves_installed_packages_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "paint-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: paint\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[osmef.layers]\npaint = paint:Paint\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    vars(LAYERS).pop("_brought", None)  # it was looked up already
+    assert "paint" in LAYERS.names
+    _load_hooks()
+    assert "paint" not in LAYERS.names
 
 
 def test_the_schemas_are_published(tmp_path: Path) -> None:
