@@ -126,7 +126,8 @@ def all_runs_section(readings: Sequence[ShownRun], most: int) -> AllRunsSection:
     shown = _trust(found, data.trials, names)
     layers = layer_table(data.trials)
     layers = layers and layers.first(most)
-    few = _few(found, names, {one.name: one.words for one in measures})
+    what = "sessions" if has_sessions(data.trials) else "trials"
+    few = _few(found, names, {one.name: one.words for one in measures}, what)
     return AllRunsSection(results, layers, between, shown and shown.first(most), few, figures)
 
 
@@ -303,8 +304,8 @@ def _failed(trials: pd.DataFrame) -> Field:
     return Field(str(count), emphasis=Emphasis.BAD if count else Emphasis.PLAIN)
 
 
-def _few(found: pd.DataFrame, names: Mapping[str, str], words: Mapping[str, str]) -> str:
-    """Name the cells that need more trials of each metric, by ``data_quality``."""
+def _few(found: pd.DataFrame, names: Mapping[str, str], words: Mapping[str, str], what: str) -> str:
+    """Name the cells that need more of what counts for each metric, by ``data_quality``."""
     found = found[[bool(needs_more(row)) for row in found.to_dict("records")]]
     parts = []
     for metric, rows in found.groupby("metric", sort=False) if len(found) else ():
@@ -314,7 +315,7 @@ def _few(found: pd.DataFrame, names: Mapping[str, str], words: Mapping[str, str]
         parts.append(f"{words[str(metric)]} of {', '.join(of)}{more}")
     reported = "; ".join(parts)
     return (
-        f"To know a median to within 5 %, more trials are needed: {reported}." if reported else ""
+        f"To know a median to within 5 %, more {what} are needed: {reported}." if reported else ""
     )
 
 

@@ -148,6 +148,21 @@ def test_cells_with_too_few_trials_are_named_with_their_metric(
     assert ", connections=2 (6 of" in told
 
 
+def test_too_few_sessions_are_named_for_all_runs_together(
+    tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    paths = []
+    for day, rate in enumerate([1e9, 1.2e9, 0.8e9, 1.4e9, 0.7e9, 1.1e9]):
+        run = make_run(f"day-{day}", make_summary(make_cell(aggregate_bps=(rate,) * 6)))
+        trial = json.loads(run.trials.read_text())
+        of = {**trial, "session": f"day {day}", "platform": "here"}
+        run.trials.write_text(json.dumps(of) + "\n")
+        paths.append(run.path)
+    source = page_of(tmp_path, *paths).source
+    head, told = source.find("<h3>All runs together</h3>"), source.find("more sessions are needed:")
+    assert 0 < head < told < source.find('<h2 id="runs">')
+
+
 def test_a_placement_other_than_requested_is_reported(
     tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
 ) -> None:
