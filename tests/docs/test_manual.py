@@ -26,7 +26,7 @@ from osmef.scenario.load import load_text
 from osmef.scenario.schema import json_schema
 from osmef.units import DURATION_UNITS
 from osmef.workloads import metrics, tasks
-from osmef.workloads.kinds import latency, pingpong, size_sweep, udp
+from osmef.workloads.kinds import latency, pingpong, program, size_sweep, udp
 
 ROOMS = (metrics, latency, size_sweep, udp, pingpong)
 ROOT = Path(__file__).parents[2]
@@ -88,6 +88,17 @@ def test_every_campaign_is_valid(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", _scenarios())
 def test_every_scenario_is_valid(text: str) -> None:
     assert load_text(text, Path("page.yaml")).cells
+
+
+_INIT = pytest.param(f"name: shown\n{program.ScenarioPrograms.example}", id="init")
+
+
+@pytest.mark.parametrize("text", [*_scenarios(), _INIT])
+def test_a_scenario_needs_the_programs_that_it_runs(text: str) -> None:
+    (cell, *_) = load_text(text, Path("page.yaml")).cells
+    for settings in (cell.scenario.workload, cell.scenario.background):
+        if isinstance(settings, program.ProgramSettings):
+            assert {str(one.argv[0]) for one in settings.run} == {*settings.needs}
 
 
 def test_the_sweep_example_has_the_documented_number_of_cells() -> None:

@@ -163,6 +163,7 @@ workload:
   run:
     - {on: receiver, argv: [iperf3, -s, -1, -p, "{port}"], ready: port}
     - {on: sender, argv: [iperf3, -c, "{peer}", -p, "{port}", -t, "10", -J]}
+  needs: [iperf3]
   metrics:
     goodput_bps: {json: end.sum_received.bits_per_second, unit: bit/s, better: higher}"""
 
