@@ -183,8 +183,9 @@ _OF: Mapping[str, tuple[str, str]] = {
 def write_openmetrics(summary: Summary) -> Iterator[str]:
     """Yield the lines: four gauges of each metric, and trials by status; a sample a cell.
 
-    Names begin with ``osmef_``; labels are run, scenario, provider, cell, workload, distance,
-    connections, and the swept values. Numbers are in the unit of the metric, which the help states.
+    Names begin with ``osmef_``; labels are run, scenario, provider, cell, workload, session,
+    platform, distance, connections, and the swept values. Numbers are in the unit of the metric,
+    which the help states.
     There are no timestamps: the scraper sets them.
 
     Source: OpenMetrics 1.0.
