@@ -102,8 +102,11 @@ def past_traffic_warnings(cells: Sequence[PlannedCell], trials: Sequence[Trial])
 
 
 def _leading(planned: PlannedCell) -> Measure | None:
+    """Return the leading metric, unless it is known to be of no network."""
     measures = TrialWorkload(planned.cell.scenario).measures
-    return next((one for one in measures if one.leading), None)
+    leading = next((one for one in measures if one.leading), None)
+    of_network = leading is not None and leading.component in {None, Component.NETWORK}
+    return leading if of_network else None
 
 
 def _of_trend(measure: Measure, cells: Sequence[Sequence[tuple[float, float]]]) -> Iterator[str]:

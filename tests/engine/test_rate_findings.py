@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.engine.findings import burst_warnings, search_findings
+from osmef.engine.findings import burst_warnings, past_traffic_warnings, search_findings
 from osmef.engine.plan import make_plan
 from osmef.providers.aws.lookup import _info
 from osmef.results.observations import RateSearch, RateTried, SearchEnding
@@ -56,6 +56,31 @@ def test_ten_seconds_at_a_rate_up_to_so_much_may_be_a_burst() -> None:
 )
 def test_no_rate_warning_is_given_without_a_burst_rate(workload: str, network: str | None) -> None:
     assert told(workload, network) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "warned"),
+    [("btc", "aggregate_btc_bps", True), ("sysbench", "events_per_s", False)],
+)
+def test_past_traffic_is_no_cause_of_what_a_cpu_does(
+    kind: str, metric: str, *, warned: bool
+) -> None:
+    cells = make_plan(load_text(f"name: s\nworkload: {kind}\n", Path("s.yaml"))).cells
+    none = dict.fromkeys(
+        ("placement", "tenancy", "distance", "connections", "started_at", "wall_s")
+    )
+    trials = [
+        Trial.model_validate(
+            {
+                **none, "index": n, "cell": cells[0].cell.key, "repetition": n, "group": 1,
+                "values": {}, "workload": kind, "senders": ["a"], "receivers": ["b"],
+                "status": Status.OK, "metrics": {metric: 1e9 / n},
+                "carried": [{"endpoint": "a", "received_bytes": n * 10**8, "sent_bytes": 0}],
+            }
+        )
+        for n in range(1, 13)
+    ]  # fmt: skip
+    assert bool(past_traffic_warnings(cells, trials)) == warned
 
 
 ENDS = {
