@@ -165,10 +165,14 @@ def search_findings(trials: Sequence[Trial]) -> list[str]:
     number = Counter(one.ended for _, one in found)
     first = {one.ended: (trial, one) for trial, one in reversed(found)}
     return [
-        f"trial {trial.index} (and {number[ended] - 1} more): {_search_text(one)}"
+        f"trial {trial.index}{_and_more(number[ended] - 1)}: {_search_text(one)}"
         for ended, (trial, one) in sorted(first.items())
         if ended is not SearchEnding.FOUND
     ]
+
+
+def _and_more(count: int) -> str:
+    return f" (and {count} more)" if count else ""
 
 
 def _search_text(one: RateSearch) -> str:

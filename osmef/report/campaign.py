@@ -40,6 +40,7 @@ from osmef.report.style import EDGE, LINE_INCHES, Words, broken, label_y, page, 
 from osmef.results.files import storage, write_atomically
 from osmef.results.frame import described_like, measure_named, measures_of
 from osmef.results.measure import Better, Measure
+from osmef.units import counted
 
 PLANNED = (
     *("platform", "session", "window", "opens", "state"),
@@ -483,7 +484,7 @@ def windows(medians: pd.DataFrame, look: Look = PLAIN) -> Figure:
     caption = (
         "Median over the sessions of a window; bars: its exact 95 % interval, from 6 sessions on."
     )
-    count = f"{len(names)} platforms, {len(kinds)} windows"
+    count = f"{counted(len(names), 'platform')}, {counted(len(kinds), 'window')}"
     header = Words(f"{what[0].upper()}{what[1:]} by window", caption, count)
     legend = {name: _point(number) for number, name in enumerate(kinds)}
     rows, lines = broken([look.named(name) for name in names], look)
@@ -543,7 +544,7 @@ def calendar(planned: pd.DataFrame, look: Look = PLAIN) -> Figure:
     legend = {state: Patch(**_patch(state)) for state in states}
     header = Words("State of the sessions", "Each mark is a session, from when its"
                    " window opened (UTC). Its width has no meaning.",
-                   f"{len(planned)} sessions")  # fmt: skip
+                   counted(len(planned), "session"))  # fmt: skip
     height = 0.5 + len(pairs) * (LINE_INCHES * lines + 0.06)
     figure, (axes,) = page(header, dict(legend), look, size=(9.6, height), whole=True)
     at = _times(planned["opens"])

@@ -35,7 +35,7 @@ from osmef.report.style import (
 )
 from osmef.report.summary import short_cells
 from osmef.results.measure import Measure
-from osmef.units import format_rate
+from osmef.units import counted, format_rate
 
 _MOST_LABELS = 16
 _COLUMN, _GAP, _ROW = 2.3, 1.1, 1.0  # of endpoints, between hosts, between rows of endpoints
@@ -451,7 +451,7 @@ def price(result: PricePerformance, measure: Measure, look: Look = PLAIN) -> Fig
     header = Words(
         "Performance for its price",
         f"Median of the results over the price of an hour.{_ranking_caption(ranking)}{when}",
-        f"{rows} results",
+        counted(rows, "result"),
     )
     names, lines = broken(_result_names(ranking, unpriced, look), look)
     bar = max(_BAR_INCHES, LINE_INCHES * lines + 0.04)

@@ -138,3 +138,5 @@ def test_of_many_searches_only_unsuccessful_ones_are_reported_in_one_note() -> N
     many += [trial(n, SearchEnding.HIGHEST) for n in range(21, 24)]
     (told,) = search_findings(many)
     assert told.startswith("trial 21 (and 2 more): 48 Mbit/s pass")
+    (told,) = search_findings(many[:21])
+    assert told.startswith("trial 21: 48 Mbit/s pass")

@@ -147,6 +147,7 @@ def test_the_calendar_has_a_mark_for_each_session() -> None:
     assert len(axes.patches) == 56
     assert legend(figure) == ["done", "missed"]
     assert len(axes.get_yticks()) == 8
+    assert calendar(planned().head(1)).texts[-1].get_text().endswith("\n1 session")
 
 
 def test_the_price_of_a_vm_is_that_of_a_cell_over_its_ends() -> None:

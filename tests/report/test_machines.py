@@ -239,6 +239,16 @@ def test_price_bars_the_best_first_and_unknown_prices_apart() -> None:
     assert "2026-01-01 to 2026-02-01" in texts(figure)[-1]
 
 
+def test_the_price_of_one_result_is_counted_in_the_singular() -> None:
+    results = pd.DataFrame({"provider": ["aws"], "flavor": ["a"], "goodput_bps": [1e9]})
+    prices = pd.DataFrame(
+        {"provider": ["aws"], "flavor": ["a"], "price_per_hour": [0.5], "currency": ["USD"],
+         "region": [""], "date": ["2026-01-01"], "source": ["page"]}
+    )  # fmt: skip
+    told = texts(price(price_performance(results, prices, GOODPUT), GOODPUT))[-1]
+    assert told.endswith(" 1 result")
+
+
 def test_prices_of_several_cells_have_short_names_and_stand_beside_the_intervals() -> None:
     results = pd.DataFrame(
         {"provider": "aws", "flavor": "a", "region": None,

@@ -31,6 +31,7 @@ from osmef.report.html.layout import (
 from osmef.report.options import Look
 from osmef.report.summary import short_cells
 from osmef.scenario.fields import Money
+from osmef.units import counted
 
 MOST_ROWS = 1000
 """That a table shows; all are in the CSV files."""
@@ -297,9 +298,9 @@ def pairs_table(pairs: pd.DataFrame, scale: Scale) -> Table:
     ]
     tests = len(pairs)
     note = (
-        f"Session results against session results; Holm's correction is over these {tests} pairs. "
-        "Welch's test assumes normal session means, Mann and Whitney's does not. Marked: below "
-        "0.05. What a difference is worth, g and the medians say, not p."
+        "Session results against session results; Holm's correction is over "
+        f"{counted(tests, 'pair')}. Welch's test assumes normal session means, Mann and Whitney's "
+        "does not. Marked: below 0.05. What a difference is worth, g and the medians say, not p."
     )
     least = float(pairs["least_p"].min()) if tests else 0.0
     if least * tests > 0.05:
