@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from osmef.cli.execution import progress_for
+from osmef.cli.execution import measure, progress_for
 from osmef.cli.progress import ProgressObserver
 from osmef.engine.plan import Plan, make_plan
+from osmef.engine.run import Run
+from osmef.errors import ProviderError
+from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Trial
 from osmef.scenario.load import load_text
 from osmef.workloads import measures_of
@@ -45,6 +48,24 @@ def shown(plan: Plan, width: int, expected_s: float, wait_s: float = 0.0) -> str
         observer.rate(plan.trials[0], 9.25e8)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", file.getvalue())
     return next(line for line in reversed(re.split(r"[\r\n]", text)) if line.strip())
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_what_was_not_begun_is_run_again_after_a_change(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, measured: bool
+) -> None:
+    def execute(_run: Run) -> None:
+        raise ProviderError("the interface eth7 has no address", cure="check the name")
+
+    monkeypatch.setattr(Run, "execute", execute)
+    with RunDirectory.create(tmp_path, "a", TEXT, ".yaml") as directory:
+        if measured:
+            directory.trials.touch()
+        with pytest.raises(ProviderError) as caught:
+            measure(plan, directory, verbose=0, as_json=False, figures=False)
+    cure = f"check the name; osmef resume {directory.path} goes on with the run"
+    more = " as it was begun; after a change of scenario or inventory, run that"
+    assert caught.value.cure == cure + more * (not measured)
 
 
 @pytest.mark.parametrize("width", [50, 80, 200])
