@@ -428,6 +428,8 @@ def _out_of_range(error: ErrorDetails, path: Keys, node: Node, _tree: Node) -> P
     quantity = quantity_of(field) if field else None
     limit = error["ctx"][key]
     shown = quantity.show(limit) if quantity else str(limit)
+    if quantity and key == "ge" and isinstance(limit, int) and float(f"{limit:.3g}") < limit:
+        shown = f"{limit} B"  # three digits of it may be too little
     given = quoted(str(node.plain())) if quantity else str(node.plain())[:60]
     return node.problem(
         f"{_label(path)} is {given}, but must be {words} {shown}", f"write {words} {shown}"

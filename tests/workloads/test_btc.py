@@ -194,6 +194,14 @@ def test_a_class_without_a_connection_is_an_error(written: dict[str, object], sa
 
 
 @pytest.mark.parametrize(
+    "written", [{"window": "2GiB"}, {"window": "1000B"}, {"pacing": "11Tbit/s"}]
+)
+def test_what_the_agent_would_refuse_is_an_error_of_the_file(written: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match="than or equal to"):
+        BtcSettings.model_validate(written)
+
+
+@pytest.mark.parametrize(
     ("written", "said"),
     [
         ({"cost": "1 EUR"}, "bound how long a bucket"),

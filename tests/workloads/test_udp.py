@@ -227,6 +227,12 @@ def test_a_search_without_an_end_is_refused(settings: dict[str, Any], said: str)
     assert said in told(caught.value)
 
 
+def test_a_window_that_the_agent_would_refuse_is_an_error_of_the_file() -> None:
+    for window in ("2GiB", "1000B"):
+        with pytest.raises(ValidationError, match="than or equal to"):
+            UdpSettings.model_validate({"window": window})
+
+
 def test_a_job_shorter_than_an_interval_has_one_interval() -> None:
     search = {**SEARCH, "step": "200ms", "lowest": "100Mbit/s"}
     for settings, length in (({}, 0.3), ({"search": search, "rate": "1Gbit/s"}, 0.2)):

@@ -173,7 +173,10 @@ class BtcSettings(WorkloadSettings):
         description="from sender to receiver, back, or both at once, each on its own connections",
     )
     window: Size | None = Field(
-        default=None, ge=1, description="socket buffers; by default the kernel sizes them"
+        default=None,
+        ge=1024,
+        le=2**30,
+        description="socket buffers; by default the kernel sizes them",
     )
     mss: int | None = Field(
         default=None, ge=88, le=65495, description="largest segment, bytes; by default the path's"
@@ -184,7 +187,7 @@ class BtcSettings(WorkloadSettings):
         " direction in turn",
     )
     pacing: Rate | None = Field(
-        default=None, ge=1000, description="highest rate of each connection"
+        default=None, ge=1000, le=1e13, description="highest rate of each connection"
     )
     dscp: CodePoints | None = Field(
         default=None,

@@ -250,7 +250,7 @@ class UdpSettings(WorkloadSettings):
         description="a datagram that has not come so long after the end is lost",
     )
     window: Size | None = Field(
-        default=None, ge=1, description="socket buffers; by default the kernel's"
+        default=None, ge=1024, le=2**30, description="socket buffers; by default the kernel's"
     )
     dscp: int | None = Field(
         default=None, ge=0, le=63, description="code point that marks the packets (RFC 2474)"
