@@ -27,6 +27,8 @@ _SYNTAX_CURE = (
     "check this line and the one before: indent with spaces, close quotes and brackets,"
     " and put a text that holds ': ' or ' #' in quotes"
 )
+_UNQUOTED = {"cannot start any token": 0, "undefined alias": 0, "chomping or indentation": 1}
+"""Words of PyYAML on the first character of a text, and how far behind it they are."""
 _KEY_WITHOUT_SPACE = re.compile(r"\s*(?P<key>[a-z_]+:)[^\s/]")
 
 
@@ -129,6 +131,9 @@ def _explain(source: SourceText, error: yaml.MarkedYAMLError) -> InputError:
     since = f", in what begins in line {begun.line + 1}" if begun and begun.index < at else ""
     plain = problem.replace("'<stream end>'", "the end of the file")
     cure = _SYNTAX_CURE
+    for words, back in _UNQUOTED.items():
+        if words in problem:
+            cure = f"put a text that begins with {source.text[at - back]} in quotes"
     if key := _key_without_space(source.text, at):
         cure = f"put a space after the colon of {key!r}"
     return source.error(at, f"this is not YAML: {plain}{since}", cure)

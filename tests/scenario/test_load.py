@@ -203,6 +203,22 @@ def test_a_missing_space_after_a_colon_is_reported(tmp_path: Path) -> None:
     assert [one.cure for one in caught.value.problems] == ["put a space after the colon of 'name:'"]
 
 
+@pytest.mark.parametrize(
+    ("text", "character"),
+    [
+        ("expect:\n  aggregate_btc_bps: >= 5 Gbit/s", ">"),
+        ("expect: {aggregate_btc_bps: >= 5 Gbit/s}", ">"),
+        ("description: @home", "@"),
+        ("description: *star", "*"),
+    ],
+)
+def test_a_text_that_needs_quotes_is_explained(text: str, character: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_text(f"name: a\n{text}\n", Path("x.yaml"))
+    cures = [one.cure for one in caught.value.problems]
+    assert cures == [f"put a text that begins with {character} in quotes"]
+
+
 @pytest.mark.parametrize(("name", "meant"), [("amazon", "aws"), ("GCP", "gce"), ("locl", "local")])
 def test_a_provider_is_suggested_by_its_common_names(tmp_path: Path, name: str, meant: str) -> None:
     with pytest.raises(InputError) as caught:
