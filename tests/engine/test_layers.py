@@ -198,7 +198,8 @@ def test_ports_of_layers_are_not_used_by_jobs() -> None:
 
 def test_too_few_free_data_ports_are_reported() -> None:
     one = ports()
-    one.endpoint = cast("Endpoint", SimpleNamespace(name="vm-1"))
+    login = SimpleNamespace(name="vm-1")
+    one.endpoint = cast("Endpoint", SimpleNamespace(name="vm-1", login=login))
     one.reserved = set(range(20000, 21000))
     for take in (lambda: one.data_ports(1), lambda: reserve([one], 1, set())):
         with pytest.raises(EndpointError, match="too few data ports") as told:
