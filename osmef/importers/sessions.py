@@ -47,7 +47,7 @@ def parse_sessions(text: Text) -> Parsed:
     about: dict[_Key, tuple[str | None, datetime | None]] = {}
     points: Counter[tuple[str, ...]] = Counter()
     measures: dict[str, Measure] = {}
-    units: dict[str, str] = {}
+    firsts: dict[str, Mapping[str, str]] = {}
     seen: set[tuple[str, ...]] = set()
     oddities: list[Oddity] = []
     for line, row in csv_rows(text, COLUMNS, oddities):
@@ -55,7 +55,7 @@ def parse_sessions(text: Text) -> Parsed:
         name = _name(f"{row['metric']}_{unit}")
         try:
             value = number(row["value"], "value", text.line(line))
-            _check_unit(row["unit"], units.setdefault(name, row["unit"]), text.line(line))
+            _check_same(row, firsts.setdefault(name, row), text.line(line))
             if name not in measures:
                 measures[name] = _measure(name, row, text.line(line))
         except InputError as error:
@@ -114,12 +114,14 @@ def _measure(name: str, row: Mapping[str, str], where: str) -> Measure:
     return known.model_copy(update={"unit": unit, "better": better, "head": None})
 
 
-def _check_unit(unit: str, first: str, where: str) -> None:
-    """Raise InputError for a row with another unit of the same name, as Mb/s and MB/s are."""
-    if unit != first:
-        raise refuse(
-            where, f"its unit is {unit[:40]}, and before it was {first[:40]}", "look there"
-        )
+def _check_same(row: Mapping[str, str], first: Mapping[str, str], where: str) -> None:
+    """Raise InputError for another metric or unit of one name: a.b and a_b, or Mb/s and MB/s."""
+    if row["unit"] != first["unit"]:
+        what = f"its unit is {row['unit'][:40]}, and before it was {first['unit'][:40]}"
+        raise refuse(where, what, "look there")
+    if row["metric"].lower() != first["metric"].lower():
+        what = f"{row['metric'][:40]} has the same name here as {first['metric'][:40]}"
+        raise refuse(where, what, "call one of them otherwise")
 
 
 def _time(reported: str | None, where: str, oddities: list[Oddity]) -> datetime | None:

@@ -168,7 +168,8 @@ def test_imported_sessions_declare_unit_and_direction_of_their_metrics(tmp_path:
     rows = [
         "general,Tachyon,ms,aws,1,50,Lower", "general,dbench,MB/s,aws,1,100,",
         "general,render,points,aws,1,7,", "general,UnixBench,Score,aws,1,7,",
-        "general,dbench,Mb/s,aws,2,800,", "general,odd,s,aws,1,1,faster",
+        "general,dbench.,MB/s,aws,2,80,", "general,dbench,Mb/s,aws,2,800,",
+        "general,odd,s,aws,1,1,faster",
     ]  # fmt: skip
     (tmp_path / "told.csv").write_text("\n".join((head, *rows)))
     done = import_files("sessions", [tmp_path / "told.csv"], tmp_path / "out")
@@ -183,6 +184,7 @@ def test_imported_sessions_declare_unit_and_direction_of_their_metrics(tmp_path:
         "unixbench_score": ("1", "higher", "unixbench score"),
     }
     assert [one.what for one in done.oddities] == [
+        "dbench. has the same name here as dbench",
         "its unit is Mb/s, and before it was MB/s",
         "better is 'faster'",
     ]
