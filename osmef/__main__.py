@@ -33,7 +33,12 @@ def main() -> None:
     except KeyboardInterrupt:
         # As Interrupted.exit_code. At once: Python's own exit can turn it into a death by signal.
         os._exit(4)
-    run()
+    try:
+        run()
+    finally:
+        # Forgets an interrupt that went through exec(), which dataclasses use: for that one Python
+        # would end ``python -m`` by SIGINT, whatever the exit code.
+        exec("")  # noqa: S102 - nothing
 
 
 if __name__ == "__main__":

@@ -175,7 +175,10 @@ def test_a_terminal_that_closes_leaves_nothing_of_a_run_that_is_resumed(osmef: O
 def test_a_signal_leaves_no_half_of_what_a_command_writes(
     osmef: Osmef, number: signal.Signals
 ) -> None:
-    """It comes while the second of two runs is imported, where nothing looks for it."""
+    """It comes while the second of two runs is imported, where nothing looks for it.
+
+    After one within exec(), which dataclasses use, ``python -m`` ends by SIGINT by itself.
+    """
     rows = "".join(f"small,rate,Mbit/s,{platform},1,5\n" for platform in ("a", "b"))
     file = osmef.write(f"instance_class,metric,unit,platform,session,value\n{rows}", "s.csv")
     script = (
@@ -184,14 +187,15 @@ def test_a_signal_leaves_no_half_of_what_a_command_writes(
         "summary = write._summary\n"
         "def stopped(run, *words):\n"
         "    if len(list(run.path.parent.iterdir())) == 2:\n"
-        f"        signal.raise_signal({int(number)})\n"
+        f"        exec('signal.raise_signal({int(number)})')\n"
         "    return summary(run, *words)\n"
         "write._summary = stopped\n"
         "sys.argv[0] = 'osmef'\n"
         "from osmef.__main__ import main\n"
         "main()\n"
     )
-    command = [sys.executable, "-c", script, "import", "sessions", file, "--out", "imported"]
+    osmef.write(script, "stopping.py")
+    command = [sys.executable, "-m", "stopping", "import", "sessions", file, "--out", "imported"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(
         command, env=environment, check=False, cwd=osmef.directory, capture_output=True, text=True
