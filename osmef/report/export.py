@@ -178,6 +178,7 @@ _OF: Mapping[str, tuple[str, str]] = {
     "n": ("_trials", "trials that have it"),
 }
 """Exported values of a metric: the end of the family's name, and what its help begins with."""
+_COUNTS = (("ok", "trials that went well"), ("failed", "trials that failed"))
 
 
 def write_openmetrics(summary: Summary) -> Iterator[str]:
@@ -191,8 +192,10 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
     Source: OpenMetrics 1.0.
     """
     labels = [_labels(summary, cell) for cell in summary.cells]
-    medians = {f"osmef_{_name(one.name)}" for one in summary.measures}
-    for measure in summary.measures:
+    used = {f"osmef_cell_trials_{name}" for name, _reported in _COUNTS}
+    # Those of the medians first: a metric may be called as the interval of another one.
+    names = [_taken(f"osmef_{_name(one.name)}", used) for one in summary.measures]
+    for median, measure in zip(names, summary.measures, strict=True):
         for part, (end, reported) in _OF.items():
             known = [
                 (of, value)
@@ -202,10 +205,9 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
             if known:
                 of_unit = None if part == "n" else measure.unit
                 help_ = _help(measure, reported, of_unit)
-                name = f"osmef_{_name(measure.name)}{end}"
-                # A metric may be called as the interval or the number of trials of another one.
-                yield from _family(_unused(name, medians) if end else name, help_, known)
-    for name, reported in (("ok", "trials that went well"), ("failed", "trials that failed")):
+                name = _taken(f"{median}{end}", used) if end else median
+                yield from _family(name, help_, known)
+    for name, reported in _COUNTS:
         counts = [
             (of, float(getattr(cell, f"n_{name}")))
             for cell, of in zip(summary.cells, labels, strict=True)
@@ -242,6 +244,13 @@ def _labels(summary: Summary, cell: CellInfo) -> str:
         if value is not None and written(value) != found.get(name):  # connections are stated once
             found[_unused(_name(name), found)] = written(value)
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in found.items())
+
+
+def _taken(name: str, used: set[str]) -> str:
+    """Return a name that is not used yet, and note it."""
+    free = _unused(name, used)
+    used.add(free)
+    return free
 
 
 def _unused(name: str, used: Container[str]) -> str:

@@ -159,6 +159,17 @@ def test_a_metric_may_be_called_as_the_number_of_trials_of_another() -> None:
     assert families[f"osmef_{other.name}_2"].samples[0].value == metrics[first.name].n
 
 
+@pytest.mark.parametrize("names", [("p99.9_us", "p99_9_us"), ("cell_trials_ok", "x")])
+def test_no_two_metrics_are_called_alike(names: tuple[str, str]) -> None:
+    """Nor one as the trials of a cell; a name has letters, digits and lines only."""
+    summary = RunDirectory(SAMPLE).read_summary()
+    cell, first = summary.cells[0], summary.measures[0]
+    measures = [first.model_copy(update={"name": name}) for name in names]
+    cell = cell.model_copy(update={"metrics": dict.fromkeys(names, cell.metrics[first.name])})
+    told = summary.model_copy(update={"cells": [cell], "measures": measures})
+    assert len(families_of("".join(write_openmetrics(told)))) == 2 * len(names) + 2
+
+
 def test_a_help_has_no_escape_that_the_text_format_lacks() -> None:
     summary = RunDirectory(SAMPLE).read_summary()
     first = summary.measures[0].model_copy(update={"help": 'the "size" \\ line\nbreak'})
