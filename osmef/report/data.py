@@ -204,7 +204,8 @@ class Data:
 
 def texts_of(values: pd.Series) -> pd.Series[str]:
     """Return the values of a column of the trials as users write them."""
-    return values.map(written, na_action="ignore").astype("string")
+    # As objects: pandas 2 makes floats of integers of which some are unknown.
+    return values.astype("object").map(written, na_action="ignore").astype("string")
 
 
 def _parts(value: str, texts: pd.Series) -> list[str]:

@@ -56,6 +56,14 @@ def test_trials_are_chosen_by_a_switch_as_it_is_written(run: Path) -> None:
     assert Data(run, where={"relay": ["false"]}).trials["trial"].tolist() == [1, 2]
 
 
+def test_trials_are_chosen_by_a_number_that_others_lack(run: Path) -> None:
+    log = run / "trials.jsonl"
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    swept = [{**one, "values": {"n": one["index"]} if one["index"] > 2 else {}} for one in records]
+    log.write_text("".join(f"{json.dumps(one)}\n" for one in swept))
+    assert Data(run, where={"n": ["4"]}).trials["trial"].tolist() == [4]
+
+
 def test_rows_of_other_trials_of_a_cell_are_left_out(
     make_cell: Callable[..., CellInfo], make_summary: Callable[..., Summary], tmp_path: Path
 ) -> None:
