@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,6 +67,7 @@ of `osmef run`."""
 
 _LOCAL = "local"
 _HOSTS = "HOST_A HOST_B"
+_IPV6 = re.compile(r"\[[^]]*:")  # in brackets, where a name or an IPv4 address may be, too
 
 
 def quick_command(  # noqa: PLR0913, PLR0917 - its options
@@ -145,7 +147,7 @@ def _scenario(ends: list[str], duration: str, connections: str, repeat: int) -> 
         hosts = {name: {"ssh": end} for name, end in zip(("host-a", "host-b"), ends, strict=True)}
         found["provider"] = {"kind": "static", "hosts": hosts}
         found["endpoints"] = {"sender": {"kind": "host"}, "receiver": {"kind": "host"}}
-        if any("[" in end for end in ends):  # as an IPv6 address is written
+        if any(map(_IPV6.search, ends)):
             found["family"] = "ipv6"
     found["workload"] = {"kind": "btc", "duration": duration, "interval": _interval(duration)}
     found["sweep"] = {"connections": _numbers(connections)}

@@ -91,10 +91,16 @@ def test_a_first_measurement_needs_no_file(osmef: Osmef) -> None:
     assert osmef("validate", str(scenario)).code == 0
 
 
-def test_hosts_that_are_named_by_ipv6_addresses_are_measured_by_them(osmef: Osmef) -> None:
-    osmef("quick", "me@[fd00::7]:1", "me@[fd00::8]:1")
+@pytest.mark.parametrize(
+    ("ends", "is_ipv6"),
+    [(("me@[fd00::7]:1", "me@[fd00::8]:1"), True), (("[127.0.0.1]:1", "me@[127.0.0.2]:1"), False)],
+)
+def test_hosts_that_are_named_by_ipv6_addresses_are_measured_by_them(
+    osmef: Osmef, ends: tuple[str, str], is_ipv6: bool
+) -> None:
+    osmef("quick", *ends)
     (scenario,) = osmef.directory.glob("results/quick-*/scenario.yaml")
-    assert "family: ipv6" in scenario.read_text()
+    assert ("family: ipv6" in scenario.read_text()) == is_ipv6
 
 
 def test_a_run_is_extended_and_one_that_was_cut_shows_what_it_has(osmef: Osmef) -> None:

@@ -253,7 +253,9 @@ def _family_of_ssh(host: InventoryHost) -> Family | None:
     if host.interface is not None or host.data_address or host.data_address6:
         return None
     with contextlib.suppress(ValueError):
-        return _family_of(address_in(host.ssh))
+        address = ip_address(address_in(host.ssh))
+        is_mapped = address.version == 6 and address.ipv4_mapped  # sshd reports the IPv4 one
+        return Family.IPV4 if is_mapped else _family_of(str(address))
     return None
 
 

@@ -601,6 +601,7 @@ VMS: dict[str, Any] = {
         ),
         ({"a": {"ssh": "me@[fd00::7]"}, "b": {}}, IRON, ["no address of ipv4 of a"]),
         ({"a": {"ssh": "me@[fd00::7]"}, "b": {}}, {**IRON, "family": "ipv6"}, []),
+        ({"a": {"ssh": "[::ffff:10.0.0.7]"}, "b": {}}, IRON, []),
         (
             {"a": {"ssh": "10.0.0.7", "data_address6": "fd00::7"}, "b": {}},
             {**IRON, "family": "ipv6"},
