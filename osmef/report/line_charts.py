@@ -288,7 +288,7 @@ def _caption(lines: list[ChartLine], *, by_session: bool) -> str:
     if True in bars:
         text += " Bars with caps: exact 95 % interval of the median, each for itself (unpaired)."
     if False in bars:
-        text += " Thin bars: minimum to maximum (n < 6)."
+        text += " Thin bars: minimum to maximum, too few for an interval."
     if any(1 < len(point.values) <= _MOST_DOTS for point in points):
         text += f" Dots: single {'sessions' if by_session else 'trials'}."
     if any(math.isnan(point.median) for point in points):

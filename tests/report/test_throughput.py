@@ -107,8 +107,10 @@ def test_cpu_has_a_panel_each_end(paper: MakeTrials) -> None:
 
 
 def test_few_trials_have_bars_that_are_named_for_what_they_are(paper: MakeTrials) -> None:
-    told = caption(btc_connections(paper(trials=3)))
-    assert "Points: median of the trials. Thin bars: minimum to maximum (n < 6)." in told
+    few = "Points: median of the trials. Thin bars: minimum to maximum, too few for an interval."
+    assert few in caption(btc_connections(paper(trials=3)))
+    ended = paper(trials=7).assign(repeat_until=0.05)  # whose interval needs 8
+    assert few in caption(btc_connections(ended))
 
 
 def test_flavors_get_a_panel_each_in_the_order_of_the_sweep(make_trials: MakeTrials) -> None:
