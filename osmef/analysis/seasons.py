@@ -163,8 +163,8 @@ def session_table(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
     ``trials`` are those of ``session_trials``; those without the metric do not count. Columns:
     ``KEY``, session, window, began (of its first trial, UTC), trials (how many have the metric)
-    and value, their median in the metric's unit, with ci95_low and ci95_high, its exact interval
-    (``quantile_interval``), NaN below six trials. ``attrs`` say what the metrics are, as those of
+    and value, their median in the metric's unit, with ci95_low and ci95_high, its interval
+    (``describe_trials``), NaN with too few trials. ``attrs`` say what the metrics are, as those of
     the trials do.
 
     Assumed is that the trials of a session are of one moment.
