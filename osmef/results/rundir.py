@@ -109,6 +109,9 @@ def _runs(path: str | PathLike[str], *, one_of_many: bool) -> list[Path]:
     if not runs and one_of_many and is_run(here):
         return []
     if not runs:
+        if here.is_dir():
+            with storage("look into", here), os.scandir(here):  # os.walk ignores that it can't
+                pass
         raise InputError(what, where=str(path), cure=_CURE)
     return runs
 
@@ -154,11 +157,12 @@ def run_called(name: str | PathLike[str]) -> Path:
     A path that exists is itself. Else it is the only run whose name begins so, in the directory of
     the path, or, without one, in ``results``; ``latest`` is the newest there. What is none of these
     is returned as it is, for the reader to refuse. Raises InputError where several begin so,
-    and for a name that nearly is one of a scenario.
+    and for a name that nearly is one of a scenario, and StorageError.
     """
     path = Path(name)
-    if path.exists():
-        return path
+    with storage("look into", path):
+        if path.exists():
+            return path
     folder = path.parent if len(path.parts) > 1 else RESULTS
     runs = runs_in(folder)
     if path.name == LATEST:

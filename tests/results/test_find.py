@@ -79,6 +79,10 @@ def test_a_run_that_may_not_be_read_is_not_left_out_silently(campaign: Path) -> 
             find_runs(campaign)
         assert refused.value.where == str(run)
         assert len(find_runs(campaign / "monday")) == 2
+        for named in (campaign / "lost+found", run / "trials.jsonl"):
+            with pytest.raises(StorageError, match="can't look into: Permission denied") as refused:
+                find_runs(named)
+            assert refused.value.where == str(named)
     finally:
         os.seteuid(0)
 
