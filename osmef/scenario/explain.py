@@ -403,6 +403,8 @@ def _unknown_kind(error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> P
     node = tree.nearest((*path, "kind"))
     plain = node.plain()
     what = "provider" if path[0] == "sites" else str(path[0])
+    if plain is None:
+        return node.problem(f"the kind of a {what} is empty", did_you_mean("", choices, choices))
     known = did_you_mean(str(plain), choices, choices)
     if not isinstance(plain, str):
         return node.problem(f"the kind of a {what} is a name, not {kind_of(plain)}", known)
