@@ -96,6 +96,8 @@ class _RunPart(TypedDict):
 
 
 class _SummaryPart(TypedDict):
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False)  # type: ignore[misc]
+
     schema_version: Literal[3]
     run: _RunPart
     endpoints: list[_EndpointPart]

@@ -274,6 +274,17 @@ def test_an_infinite_number_is_bad_input(
         osmef.load(run.path)
 
 
+def test_an_infinite_price_is_bad_input(tmp_path: Path) -> None:
+    run = RunDirectory(shutil.copytree(OLD_RUN, tmp_path / "priced"))
+    summary = run.read_summary()
+    price = Cost(amount=4.25, currency="USD")
+    cells = [cell.model_copy(update={"price_per_hour": price}) for cell in summary.cells]
+    run.write_summary(summary.model_copy(update={"cells": cells}))
+    run.summary.write_text(run.summary.read_text().replace("4.25", "1e400"))
+    with pytest.raises(InputError, match="too large"):
+        osmef.load(run.path)
+
+
 def test_a_path_that_is_no_run_is_an_input_error(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing", tmp_path / "missing" / "trials.jsonl"):
         with pytest.raises(InputError, match=r"no trials|no such run"):
