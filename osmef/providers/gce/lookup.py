@@ -72,7 +72,8 @@ def zones_of(project: Project, region: str) -> list[str]:
         known = ", ".join(sorted({last(zone.region) for zone in up}))
         is_known = any(last(zone.region) == region for zone in there)
         what = f"no zone of {region} is up" if is_known else f"there is no region {region!r}"
-        raise NotFoundError(what, where="provider.region", cure=f"use one of: {known}")
+        cure = f"use one of: {known}" if known else "try again later"
+        raise NotFoundError(what, where="provider.region", cure=cure)
     return found
 
 
