@@ -31,6 +31,7 @@ A traceback is for bugs only.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -306,3 +307,24 @@ class Interrupted(OsmefError):  # noqa: N818 - it is not an error of the program
 
     exit_code = 4
     kind = "interrupted"
+
+
+_MORE_MEMORY = "free some memory, or raise its limit (ulimit -v, the memory of a container)"
+_MORE_TASKS = "allow more processes (ulimit -u, TasksMax of systemd, --pids-limit of a container)"
+_LIMITS = MappingProxyType(
+    {
+        errno.EMFILE: "raise the limit of open files (ulimit -n)",
+        errno.ENFILE: "raise the limit of open files (sysctl fs.file-max)",
+        errno.ENOMEM: _MORE_MEMORY,
+        errno.EAGAIN: _MORE_TASKS,  # fork(2)
+    }
+)
+
+
+def limit_cure(error: BaseException) -> str | None:
+    """Return the cure for an exhausted resource limit of this process; None for other errors."""
+    if isinstance(error, MemoryError):
+        return _MORE_MEMORY
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return _MORE_TASKS  # Python has no class for it
+    return _LIMITS.get(error.errno or 0) if isinstance(error, OSError) else None

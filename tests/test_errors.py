@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import errno
 import inspect
 import re
 
 import pytest
 
 from osmef import errors
-from osmef.errors import InputError, OsmefError, Problem, StorageError
+from osmef.errors import InputError, OsmefError, Problem, StorageError, limit_cure
 
 TREE = re.compile(r"(?P<indent>[ │]*)(?:[├└]── )?(?P<name>\w+) +exit (?P<code>\d)")
 
@@ -49,3 +50,21 @@ def test_problems_come_once_and_in_the_order_of_the_file() -> None:
     assert str(error) == (
         "a.yaml:2:7: early\n  cure: cure that\na.yaml:10:1: late\n  cure: cure it"
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "cure"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
+        (OSError(errno.EAGAIN, "Resource temporarily unavailable"), "ulimit -u"),
+        (RuntimeError("can't start new thread"), "ulimit -u"),
+        (MemoryError(), "ulimit -v"),
+    ],
+)
+def test_the_cure_of_an_exhausted_limit_names_it(error: Exception, cure: str) -> None:
+    assert cure in (limit_cure(error) or "")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), OSError("?"), OSError(errno.EIO, "?")])
+def test_another_error_is_no_exhausted_limit(error: Exception) -> None:
+    assert limit_cure(error) is None

@@ -25,7 +25,14 @@ from typing_extensions import override
 from osmef.cli.completion import complete_run, complete_setting, complete_where
 from osmef.cli.streams import failure_of
 from osmef.engine.cancellation import CancellationToken, stop_on_signals
-from osmef.errors import InputError, Interrupted, OsmefError, PackageError
+from osmef.errors import (
+    InputError,
+    Interrupted,
+    OsmefError,
+    PackageError,
+    StorageError,
+    limit_cure,
+)
 from osmef.kinds import broken_kind
 
 if TYPE_CHECKING:
@@ -287,7 +294,17 @@ def _as_osmef_error(caught: Exception | KeyboardInterrupt) -> OsmefError | None:
     if isinstance(caught, KeyboardInterrupt):
         return Interrupted(f"stopped by {caught.args[0] if caught.args else 'SIGINT'}")
     missing = PackageError.of(caught) if isinstance(caught, ModuleNotFoundError) else None
-    return missing or broken_kind(caught)
+    return missing or broken_kind(caught) or environment_error(caught)
+
+
+def environment_error(caught: BaseException) -> StorageError | None:
+    """Return the error for a path or a limit of this machine; None for a bug of ours."""
+    if isinstance(caught, OSError) and isinstance(caught.filename, str):
+        from osmef.results.files import storage_error  # noqa: PLC0415 - not all commands read runs
+
+        return storage_error("look at", Path(caught.filename), caught)
+    cure = limit_cure(caught)
+    return StorageError(str(caught) or "out of memory", cure=cure) if cure else None
 
 
 _MOST_EXCERPTS = 5

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -230,7 +231,7 @@ def _run(app: typer.Typer, words: Sequence[str]) -> None:
     ``python -m osmef``: the script for completion is made of it.
     """
     try:
-        app(prog_name="osmef")
+        _call(app)
     except SystemExit as end:
         lost = failure_of(sys.stdout)
         if lost is None or lost.errno == errno.EPIPE:
@@ -246,6 +247,21 @@ def _run(app: typer.Typer, words: Sequence[str]) -> None:
         if not is_closed:  # by a reader that has read enough
             err.print(f"[yellow]note[/]: standard output: {why}")
         raise
+
+
+def _call(app: typer.Typer) -> None:
+    """Call the program; a file that --install-completion can't write is no traceback, either."""
+    try:
+        app(prog_name="osmef")
+    except OSError as caught:
+        if not isinstance(caught.filename, str):
+            raise
+        # as above
+        from osmef.cli.console import print_error  # noqa: PLC0415
+        from osmef.results.files import storage_error  # noqa: PLC0415
+
+        print_error(storage_error("write", Path(caught.filename), caught))
+        sys.exit(StorageError.exit_code)
 
 
 _OF_IPERF3 = {

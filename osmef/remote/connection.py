@@ -37,7 +37,7 @@ from paramiko.common import (
 from paramiko.packet import Packetizer
 from paramiko.pkey import UnknownKeyType
 
-from osmef.errors import LoginError, OsmefError, ReachError
+from osmef.errors import LoginError, OsmefError, ReachError, limit_cure
 from osmef.files import read_file
 from osmef.remote.login import SLOW_SHELL_CURE, KeyPair, Login, OwnKeys
 from osmef.units import format_size
@@ -382,6 +382,9 @@ _SOCKET = (
 
 def handshake_failed(login: Login, error: BaseException) -> ReachError:
     """Return the error of a failed SSH handshake."""
+    if cure := limit_cure(error):
+        message = f"no SSH with {login.socket_address}: {reason(error)}"
+        return ReachError(message, where=login.name, cure=cure)
     return ReachError(
         f"{login.socket_address} takes connections, and does not speak SSH with us:"
         f" {reason(error)}",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from osmef.errors import InputError, StorageError
+from osmef.errors import InputError, StorageError, limit_cure
 from osmef.files import UnfitFileError, draft_file, open_file
 
 _NO_DIRECTORY = "is the path right? A part of it is a file, or a link that leads nowhere"
@@ -83,12 +83,17 @@ def storage(action: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        cures = _CURES | _FOR_READING if action in _READING else _CURES
-        cure = cures.get(error.errno or 0, _DEFAULT_CURE)
-        if isinstance(error, UnfitFileError):
-            cure = error.cure
-        why = error.strerror or str(error)
-        raise StorageError(f"can't {action}: {why}", where=str(path), cure=cure) from error
+        raise storage_error(action, path, error) from error
+
+
+def storage_error(action: str, path: Path, error: OSError) -> StorageError:
+    """Return the error of an operation on a path that failed."""
+    cures = _CURES | _FOR_READING if action in _READING else _CURES
+    cure = cures.get(error.errno or 0) or limit_cure(error) or _DEFAULT_CURE
+    if isinstance(error, UnfitFileError):
+        cure = error.cure
+    why = error.strerror or str(error)
+    return StorageError(f"can't {action}: {why}", where=str(path), cure=cure)
 
 
 def write_atomically(

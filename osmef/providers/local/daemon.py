@@ -18,7 +18,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from osmef.errors import ProviderError
+from osmef.errors import ProviderError, limit_cure
 from osmef.programs import TERMINAL_SIGNALS
 from osmef.providers.local import kernel, wire
 from osmef.providers.local.addresses import IPV6_PREFIX_LENGTH, has_ipv6, ipv6_of
@@ -451,7 +451,8 @@ class _Daemon:
                 failure = {"message": error.message, "where": error.where, "cure": error.cure}
                 reply, sock = {"error": failure}, None
             except OSError as error:
-                reply, sock = {"error": {"message": str(error), "where": None, "cure": None}}, None
+                failure = {"message": str(error), "where": None, "cure": limit_cure(error)}
+                reply, sock = {"error": failure}, None
             wire.send(channel, reply, [sock.fileno()] if sock else [])
             if sock:
                 sock.close()

@@ -1,0 +1,86 @@
+"""What the user's environment does not allow is an error with a cure, never a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Osmef, obeying_permissions
+
+SCENARIO = """
+name: tiny
+provider: local
+endpoints: {sender: {}, receiver: {}}
+workload: {kind: btc, duration: 100ms, interval: 100ms}
+"""
+READING = (
+    "show {}",
+    "list {}",
+    "report {}",
+    "compare {} {}",
+    "statistics {}",
+    "resume {}",
+    "campaign report {}",
+    "import iperf3 {}",
+)
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_path_below_a_closed_directory_is_an_error_with_a_cure(
+    osmef: Osmef, command: str
+) -> None:
+    (osmef.directory / "closed/run").mkdir(parents=True)
+    (osmef.directory / "closed").chmod(0)
+    words = command.replace("{}", "closed/run").split()
+    ended = osmef(*words, prefix=obeying_permissions())
+    (osmef.directory / "closed").chmod(0o700)
+    assert (ended.code, ended.out) == (4, "")
+    assert "error: closed/run: can't look at: Permission denied" in ended.err
+    assert "cure: check the permissions: can you read it as this user?" in ended.err
+
+
+def test_a_name_that_is_too_long_is_an_error_with_a_cure(osmef: Osmef) -> None:
+    ended = osmef("show", "x" * 300, "--json")
+    assert (ended.code, ended.err) == (4, "")
+    assert ended.json()["error"]["cure"] == "choose a shorter name"
+
+
+def test_completion_that_can_not_be_installed_is_an_error_with_a_cure(osmef: Osmef) -> None:
+    # The shell is told by the parent process.
+    shell = ("env", "HOME=/proc", "bash", "-c", '"$@"; exit $?', "bash")
+    ended = osmef("--install-completion", prefix=shell)
+    assert ended.code == 4
+    assert "error: /proc/.bashrc: can't write: " in ended.err
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason", "cure"),
+    [
+        ("--nofile=18", "Too many open files", "raise the limit of open files (ulimit -n)"),
+        # Its address space has no room for such a stack.
+        (f"--stack={10**14}:unlimited", "can't start new thread", "allow more processes (ulimit"),
+    ],
+)
+def test_a_limit_that_is_too_low_for_a_run_is_named(
+    osmef: Osmef, left_behind: Callable[[], list[str]], limit: str, reason: str, cure: str
+) -> None:
+    ended = osmef("run", osmef.write(SCENARIO), prefix=("prlimit", limit))
+    assert ended.code in {3, 4}
+    assert f"{reason}\n" in ended.err
+    assert f"cure: {cure}" in ended.err
+    assert "Traceback" not in ended.err
+    assert left_behind() == []
+
+
+def test_a_run_that_is_too_large_for_the_memory_is_no_traceback(osmef: Osmef) -> None:
+    run: Path = osmef.directory / "results" / "udp-1"
+    run.mkdir(parents=True)
+    with (run / "summary.json").open("wb") as file:
+        file.truncate(200 << 20)
+    ended = osmef("show", "latest", prefix=("prlimit", f"--as={250 << 20}"))
+    assert ended.code == 4
+    assert "error: out of memory\n" in ended.err
+    assert "cure: free some memory, or raise its limit" in ended.err
