@@ -83,7 +83,7 @@ def install(  # noqa: PLR0913, PLR0917 - its options
             log=into / name / "campaign.log",
             openings=[one.opens for one in slots(loaded.campaign) if one.closes > _now()],
         )
-        _check(job)
+        _check(job, to)
         if to is None:
             _go_on(job)
         if cron:
@@ -133,7 +133,8 @@ def _add_units(job: ConductorService, to: Path | None) -> None:
     is_system = to is None and os.geteuid() == 0
     with storage("make a directory", directory):
         directory.mkdir(parents=True, exist_ok=True)
-    file, timing, secret = _unit_files(directory, job.name)
+    file, timing, secret = files = _unit_files(directory, job.name)
+    new = [path for path in files if not path.exists()]
     _write_environment(secret, job)
     text = service(job, secret.resolve(), network=is_system)
     write_atomically(file, text.encode(), 0o644)
@@ -141,7 +142,12 @@ def _add_units(job: ConductorService, to: Path | None) -> None:
     if to is not None:
         out.print(f"{job.unit}.timer and {job.unit}.service are in {directory}; nothing is started")
         return
-    _systemctl("daemon-reload")
+    try:
+        _systemctl("daemon-reload")
+    except StorageError:  # there is no systemd that could read them
+        for path in new:
+            path.unlink(missing_ok=True)
+        raise
     _systemctl("enable", "--now", timing.name)
     _systemctl("start", "--no-block", file.name)  # a window may be open already
     out.print(f"{timing.name} begins with the next window; what the clouds need: {secret}")
@@ -191,8 +197,10 @@ def _units() -> Path:
 
 
 def _systemctl(*arguments: str) -> None:
-    whose = [] if os.geteuid() == 0 else ["--user"]
-    cure = "without systemd give --cron; to look at the units give --to DIR"
+    whose, cure = [], "without systemd give --cron; to look at the units give --to DIR"
+    if os.geteuid() != 0:
+        whose = ["--user"]
+        cure = f"log in by ssh or on a console, as su and sudo begin no session; {cure}"
     _run(["systemctl", *whose, *arguments], "", cure)
 
 
@@ -245,11 +253,11 @@ def _is_ours(path: Path) -> bool:
     return True
 
 
-def _check(job: ConductorService) -> None:
+def _check(job: ConductorService, to: Path | None) -> None:
     if not job.openings:
         cure = "look at start and weeks in its file"
         raise InputError("all windows of the campaign have closed", where=job.name, cure=cure)
-    words = [*job.command, str(job.directory), job.state, str(job.log)]
+    words = [*job.command, str(job.directory), job.state, str(job.log), str(to or "")]
     if any(not word.isprintable() for word in words):
         raise InputError("a path or address has a character that can't be written in a unit")
 

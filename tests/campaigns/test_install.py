@@ -260,6 +260,16 @@ def test_into_systemd_and_out_again(place: Path, kept: Path) -> None:
     assert (refused.returncode, "there are no units" in refused.stderr) == (2, True)
 
 
+def test_units_that_no_systemd_reads_are_not_left_behind(place: Path, kept: Path) -> None:
+    (kept / "bin/systemctl").write_text("#!/bin/sh\necho Failed to connect to bus >&2\nexit 1\n")
+    refused = osmef(place, "install", "weeks.yaml")
+    assert (refused.returncode, "Failed to connect to bus" in refused.stderr) == (4, True)
+    assert list((kept / "units").iterdir()) == []
+    assert osmef(place, "install", "weeks.yaml", "--to", str(kept / "units")).returncode == 0
+    assert osmef(place, "install", "weeks.yaml").returncode == 4
+    assert len(list((kept / "units").iterdir())) == 3, "those that were there are kept"
+
+
 def test_a_stopped_campaign_is_resumed_when_installed(place: Path, kept: Path) -> None:
     store = Store(f"sqlite:///{place / 's.sqlite'}")
     store.register("weeks", {"file": "weeks.yaml", "text": "", "out": "results"}, [], START)
