@@ -297,8 +297,11 @@ def _as_osmef_error(caught: Exception | KeyboardInterrupt) -> OsmefError | None:
     return missing or broken_kind(caught) or environment_error(caught)
 
 
-def environment_error(caught: BaseException) -> StorageError | None:
+def environment_error(caught: BaseException) -> OsmefError | None:
     """Return the error for a path or a limit of this machine; None for a bug of ours."""
+    if isinstance(caught, UnicodeEncodeError) and caught.reason == "surrogates not allowed":
+        rename = "check how it is written, or rename it"
+        return InputError("this is not UTF-8", where=caught.object, cure=rename)
     if isinstance(caught, OSError) and isinstance(caught.filename, str):
         from osmef.results.files import storage_error  # noqa: PLC0415 - not all commands read runs
 

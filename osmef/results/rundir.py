@@ -223,6 +223,15 @@ def new_path(out: Path, scenario_name: str) -> Path:
     return out / f"{scenario_name}-{stamp}-{secrets.token_hex(2)}"
 
 
+def _refuse_undecodable(path: Path) -> None:
+    """Raise InputError for a path in another encoding: pyarrow could not read the tables there."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        cure = "name a directory in UTF-8, or go there and name it ."
+        raise InputError("this path is not UTF-8", where=str(path), cure=cure) from error
+
+
 @dataclass(frozen=True)
 class TrialLog:
     """The trials of a run in the order of their ends, and notes for the reader.
@@ -256,6 +265,7 @@ class RunDirectory:
     @classmethod
     def create_at(cls, path: Path, study_text: str | None, suffix: str) -> Self:
         """Create a run directory at a path of ``new_path``, as ``create`` does."""
+        _refuse_undecodable(path)
         run = cls(path)
         with storage("make a run directory", run.path):
             run.path.mkdir(parents=True)

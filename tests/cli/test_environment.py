@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Osmef, obeying_permissions
 
+SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
 SCENARIO = """
 name: tiny
 provider: local
@@ -84,3 +86,21 @@ def test_a_run_that_is_too_large_for_the_memory_is_no_traceback(osmef: Osmef) ->
     assert ended.code == 4
     assert "error: out of memory\n" in ended.err
     assert "cure: free some memory, or raise its limit" in ended.err
+
+
+def test_no_run_begins_in_a_directory_whose_tables_could_not_be_read(osmef: Osmef) -> None:
+    ended = osmef("run", osmef.write(SCENARIO), "--out", "latin\udce91")
+    assert ended.code == 2
+    assert "latin\\udce91/tiny-" in ended.err
+    assert "this path is not UTF-8" in ended.err
+    assert not (osmef.directory / "latin\udce91").exists()
+
+
+def test_a_name_in_another_encoding_is_an_error_with_a_cure(osmef: Osmef) -> None:
+    run = osmef.directory / "latin\udce91" / SAMPLE.name
+    shutil.copytree(SAMPLE, run)
+    (run / "intervals.parquet").touch()
+    ended = osmef("report", "latin\udce91")
+    assert (ended.code, ended.out) == (2, "")
+    assert "this is not UTF-8" in ended.err
+    assert "cure: check how it is written, or rename it" in ended.err
