@@ -181,6 +181,7 @@ class PackageError(OsmefError):
         {
             **dict.fromkeys(("jinja2", "markupsafe", "matplotlib"), "report"),
             **dict.fromkeys(("cronsim", "prometheus_client", "sqlalchemy"), "campaigns"),
+            "psycopg": "postgresql",
             "pyroute2": "local",
         }
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from collections.abc import Set
 from pathlib import Path
 
 import pytest
@@ -45,9 +46,11 @@ _EXTRA = (
 )  # fmt: skip
 
 
-def _bare(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _bare(
+    code: str, *arguments: str, refused: Set[str] = _REFUSED
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", _BARE.format(refused=_REFUSED) + code, *arguments],
+        [sys.executable, "-c", _BARE.format(refused=refused) + code, *arguments],
         capture_output=True, text=True, check=False, cwd=ROOT,
         env={"PYTHONPATH": ":".join(sys.path), "COLUMNS": "120"},
     )  # fmt: skip
@@ -78,6 +81,13 @@ def test_a_missing_extra_is_named_with_its_install_command(
     assert done.returncode == 3, done.stderr
     assert f"pip install 'osmef[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_missing_driver_of_a_database_is_named_with_its_install_command() -> None:
+    words = ("campaign", "status", "--state", "postgresql+psycopg://here/osmef")
+    done = _bare(_OSMEF, *words, refused={"psycopg"})
+    assert done.returncode == 3, done.stderr
+    assert "pip install 'osmef[postgresql]'" in done.stderr
 
 
 def test_the_help_of_all_commands_needs_none() -> None:

@@ -44,7 +44,7 @@ from sqlalchemy.schema import CreateColumn
 
 from osmef.campaigns.schedule.model import redacted
 from osmef.campaigns.state.rows import CampaignPhase, SessionState
-from osmef.errors import InputError, StorageError
+from osmef.errors import InputError, PackageError, StorageError
 from osmef.files import real_path
 
 VERSION = 5
@@ -200,6 +200,9 @@ class Database:
         try:
             self._engine = create_engine(url, connect_args=_connect_args(url))
         except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
+            missing = PackageError.of(error) if isinstance(error, ModuleNotFoundError) else None
+            if missing:
+                raise missing from error
             cure = "write it like sqlite:///campaigns.sqlite or postgresql+psycopg://HOST/NAME"
             raise InputError(f"no database: {error}", where="--state", cure=cure) from error
         self._file: _File | None = None
