@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from osmef.cli.campaign_options import CampaignName, StateUrl
 from osmef.cli.completion import complete_campaign
-from osmef.cli.console import PAGE_HELP, err, out, reporting
+from osmef.cli.console import PAGE_HELP, err, out, reporting, set_up_logging
 from osmef.units import counted
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def report_command(  # noqa: PLR0913, PLR0917 - what can be asked for
     state: StateUrl = "",
 ) -> None:
     """Write one page of a campaign: platforms, sessions, times of day, change over the weeks."""
+    set_up_logging(verbose=0)
     with reporting():
         # pandas and matplotlib take a while to load
         from osmef.campaigns.report import campaign_data  # noqa: PLC0415

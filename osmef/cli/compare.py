@@ -24,6 +24,7 @@ from osmef.cli.console import (
     print_note,
     read_percent,
     reporting,
+    set_up_logging,
     where_of,
 )
 from osmef.errors import InputError
@@ -165,6 +166,7 @@ def compare_command(  # noqa: PLR0913, PLR0917 - each is an option of the comman
     platform; with campaigns, the medians of sessions. If nothing differs by more than the margin,
     at most 5 % of comparisons report anything as worse, however many cells they have.
     """
+    set_up_logging(verbose=0)
     with reporting(as_json):
         sides = find_runs(a), find_runs(b)
         note_trial_counts({run.path: run for run in (*sides[0], *sides[1])}.values())

@@ -34,6 +34,7 @@ from osmef.cli.console import (
     print_note,
     print_text,
     reporting,
+    set_up_logging,
 )
 from osmef.cli.console import out as console
 from osmef.errors import InputError, PackageError, StorageError
@@ -305,6 +306,7 @@ def report_command(
     ] = None,
 ) -> None:
     """Write one page with the results: findings, tables, figures and placement."""
+    set_up_logging(verbose=0)
     with reporting():
         from osmef.report.html.page import write_report  # noqa: PLC0415 - matplotlib loads slowly
 
@@ -525,6 +527,7 @@ def import_command(  # noqa: PLR0913, PLR0917 - its options
     as_json: AsJson = False,
 ) -> None:
     """Make run directories of the results of another program."""
+    set_up_logging(verbose=0)
     with reporting(as_json):
         # pandas takes a while to load
         from osmef.importers import import_files  # noqa: PLC0415

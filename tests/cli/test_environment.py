@@ -88,6 +88,14 @@ def test_a_run_that_is_too_large_for_the_memory_is_no_traceback(osmef: Osmef) ->
     assert "cure: free some memory, or raise its limit" in ended.err
 
 
+@pytest.mark.parametrize("command", ["report", "plot btc-distance"])
+def test_no_library_complains_about_a_cache_that_can_not_be_written(
+    osmef: Osmef, command: str
+) -> None:
+    ended = osmef(*command.split(), str(SAMPLE), prefix=("env", "MPLCONFIGDIR=/proc/none", "nice"))
+    assert (ended.code, ended.err) == (0, "")
+
+
 def test_no_run_begins_in_a_directory_whose_tables_could_not_be_read(osmef: Osmef) -> None:
     ended = osmef("run", osmef.write(SCENARIO), "--out", "latin\udce91")
     assert ended.code == 2
