@@ -1,4 +1,4 @@
-"""Shell completion of runs, settings, metrics, columns and campaigns. Never raises."""
+"""Shell completion of runs, workloads, settings, metrics, columns and campaigns. Never raises."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from osmef.errors import OsmefError
+from osmef.kinds import WORKLOADS
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -44,6 +45,11 @@ def _directories(directory: Path, begin: str) -> list[str]:
     except OSError:  # there is none, or it can't be read: nothing to offer
         return []
     return sorted(one for one in inside if one.startswith(begin) and not one.startswith("."))
+
+
+def complete_workload(begin: str) -> list[str]:
+    """Complete the kind of a workload."""
+    return [name for name in WORKLOADS.names if name.startswith(begin)]
 
 
 def complete_setting(begin: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from osmef.cli.completion import complete_workload
 from osmef.cli.console import out, print_json, print_text, reporting
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
@@ -52,7 +53,11 @@ _OTHERS = "aws, azure, gce, openstack, libvirt, static"
 
 def init_command(
     kind: Annotated[
-        str, typer.Argument(help="The workload: one of those that `osmef workloads` lists.")
+        str,
+        typer.Argument(
+            help="The workload: one of those that `osmef workloads` lists.",
+            autocompletion=complete_workload,
+        ),
     ] = "btc",
     output: Annotated[
         Path | None,

@@ -1,4 +1,4 @@
-"""What the shell offers at Tab for settings, metrics, columns and campaigns."""
+"""What the shell offers at Tab for workloads, settings, metrics, columns and campaigns."""
 
 from __future__ import annotations
 
@@ -41,6 +41,11 @@ def test_settings_are_completed_up_to_the_next_dot(offered: Offered) -> None:
     assert {"repeat.", "provider.", "name="} <= set(complete_setting(""))
     assert "endpoints.sender." in complete_setting("endpoints.")
     assert complete_setting("nothing") == []
+
+
+def test_a_workload_is_completed_by_its_kind(offered: Offered) -> None:
+    assert offered("osmef init u") == ["udp", "unixbench"]
+    assert offered("osmef init no") == []
 
 
 def test_metrics_are_those_of_the_runs(offered: Offered) -> None:
