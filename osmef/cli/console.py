@@ -297,15 +297,25 @@ def _as_osmef_error(caught: Exception | KeyboardInterrupt) -> OsmefError | None:
     return missing or broken_kind(caught) or environment_error(caught)
 
 
-def environment_error(caught: BaseException) -> OsmefError | None:
-    """Return the error for a path or a limit of this machine; None for a bug of ours."""
+# As pathlib and platformdirs say it, of a user without HOME and an entry in passwd.
+_NO_HOME = re.compile("could not determine (the )?home directory", re.IGNORECASE)
+
+
+def environment_error(caught: BaseException, action: str = "look at") -> OsmefError | None:
+    """Return the error for a path or a limit of this machine; None for a bug of ours.
+
+    ``action`` is what has failed with a path.
+    """
     if isinstance(caught, UnicodeEncodeError) and caught.reason == "surrogates not allowed":
         rename = "check how it is written, or rename it"
         return InputError("this is not UTF-8", where=caught.object, cure=rename)
     if isinstance(caught, OSError) and isinstance(caught.filename, str):
         from osmef.results.files import storage_error  # noqa: PLC0415 - not all commands read runs
 
-        return storage_error("look at", Path(caught.filename), caught)
+        return storage_error(action, Path(caught.filename), caught)
+    if isinstance(caught, RuntimeError) and _NO_HOME.search(str(caught)):
+        home = "set HOME to a directory that this user may write to"
+        return InputError("this user has no home directory", cure=home)
     cure = limit_cure(caught)
     return StorageError(str(caught) or "out of memory", cure=cure) if cure else None
 

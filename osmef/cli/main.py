@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -250,18 +249,17 @@ def _run(app: typer.Typer, words: Sequence[str]) -> None:
 
 
 def _call(app: typer.Typer) -> None:
-    """Call the program; a file that --install-completion can't write is no traceback, either."""
+    """Call the program; what keeps --install-completion from writing is no traceback, either."""
     try:
         app(prog_name="osmef")
-    except OSError as caught:
-        if not isinstance(caught.filename, str):
-            raise
-        # as above
-        from osmef.cli.console import print_error  # noqa: PLC0415
-        from osmef.results.files import storage_error  # noqa: PLC0415
+    except (OSError, RuntimeError) as caught:
+        from osmef.cli.console import environment_error, print_error  # noqa: PLC0415 - as above
 
-        print_error(storage_error("write", Path(caught.filename), caught))
-        sys.exit(StorageError.exit_code)
+        error = environment_error(caught, "write")
+        if error is None:
+            raise
+        print_error(error)
+        sys.exit(error.exit_code)
 
 
 _OF_IPERF3 = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +87,19 @@ def test_a_run_that_is_too_large_for_the_memory_is_no_traceback(osmef: Osmef) ->
     assert ended.code == 4
     assert "error: out of memory\n" in ended.err
     assert "cure: free some memory, or raise its limit" in ended.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+@pytest.mark.parametrize("command", ["prices list", "campaign status", "program list"])
+def test_a_user_without_a_home_directory_is_an_error_with_a_cure(
+    osmef: Osmef, command: str
+) -> None:
+    unknown = ("setpriv", "--reuid=54321", "env", "-u", "HOME")
+    variables = ("-u", "XDG_STATE_HOME", "-u", "XDG_CACHE_HOME", "-u", "XDG_CONFIG_HOME")
+    ended = osmef(*command.split(), prefix=("nice", *unknown, *variables))
+    assert (ended.code, ended.out) == (2, "")
+    assert "error: this user has no home directory\n" in ended.err
+    assert "cure: set HOME to a directory" in ended.err
 
 
 @pytest.mark.parametrize("command", ["report", "plot btc-distance"])
