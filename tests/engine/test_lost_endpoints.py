@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,7 +42,8 @@ def stations(sshd: Sshd, tmp_path: Path) -> Iterator[dict[str, Station]]:
     made: dict[str, Station] = {}
     for name in ("a", "b"):
         request = EndpointRequest(name, "sender", EndpointKind.VM, None, "host-1", "tenant-1")
-        endpoint = Endpoint(request, name, sshd.login(), "192.0.2.1", None, None)
+        login = replace(sshd.login(), name=name)
+        endpoint = Endpoint(request, name, login, "192.0.2.1", None, None)
         made[name] = Station(endpoint, HERE, tmp_path.name)
     yield made
     for station in made.values():
