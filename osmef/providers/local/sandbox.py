@@ -354,12 +354,21 @@ def has_module(name: str) -> bool:
 
 def _namespace_cure() -> str:
     if not is_rootless():
+        if _is_chroot():
+            return "in a chroot, its directory must be a mount: mount --bind DIRECTORY DIRECTORY"
         return "in a container, give it CAP_SYS_ADMIN (docker run --privileged)"
     for path, (forbidding, command) in _NO_NAMESPACES.items():
         switch = Path(path)
         if switch.exists() and switch.read_text().strip() == forbidding:
             return f"as root: {command}; or run osmef as root"
     return "run osmef as root; in a container, start it with docker run --privileged"
+
+
+def _is_chroot() -> bool:
+    """Return whether no mount is the root directory: its propagation can't be changed then."""
+    mounts = Path("/proc/self/mountinfo")
+    lines = mounts.read_text().splitlines() if mounts.exists() else ["0 0 0:0 / / rw"]
+    return all(line.split()[4] != "/" for line in lines)
 
 
 def _check_root_is_whole() -> None:

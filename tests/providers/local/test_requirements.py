@@ -31,6 +31,20 @@ BECOME_USER = """
 from osmef.providers.local import daemon
 daemon._become_user(1000, 1000)
 """
+CHANGE_ROOT = """
+import os, sys
+from pathlib import Path
+from osmef.providers.local import kernel
+MS_REC = 0x4000
+for path in Path("/").iterdir():
+    at = Path(sys.argv[1], path.name)
+    if path.is_symlink():
+        at.symlink_to(path.readlink())
+    elif path.is_dir():
+        at.mkdir()
+        kernel.mount(str(path), str(at), None, kernel.MS_BIND | MS_REC)
+os.chroot(sys.argv[1])
+"""
 FORBID = """
 from pathlib import Path
 Path("/proc/sys/user/max_user_namespaces").write_text("0")
@@ -69,6 +83,13 @@ def test_user_namespaces_forbidden(machine: None) -> None:
     text = say_why(BECOME_USER + FORBID)
     assert "does not allow new namespaces" in text
     assert "sysctl -w user.max_user_namespaces" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its root directory")
+def test_a_chroot_is_recognized(machine: None, tmp_path: Path) -> None:
+    text = say_why(CHANGE_ROOT, str(tmp_path), unshare=("unshare", "--mount"))
+    assert "does not allow new namespaces" in text
+    assert "mount --bind" in text
 
 
 def test_root_in_a_user_namespace_is_recognized(machine: None) -> None:
