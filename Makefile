@@ -39,7 +39,7 @@ check: $(DEVELOP)  ## what every change should pass, in two minutes: style, type
 
 # Six at a time, also on two CPUs: half of them wait for a trial to end.
 test: $(TESTS) $(AGENT)  ## run the tests that are enough to be sure of a change, in a quarter of an hour
-	-tools/bootstrap gcc libc6-dev nftables iproute2 iputils-ping chromium-headless-shell  # tests skip what has to be missing
+	-tools/bootstrap mount gcc libc6-dev nftables iproute2 iputils-ping chromium-headless-shell  # tests skip what has to be missing
 	$(BIN)/python -m pytest -n 6 --tier test $(ARGS)
 
 test-real: $(DEVELOP) $(AGENT)  ## run all others, as root; PART=openstack runs one part of them

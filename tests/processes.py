@@ -19,3 +19,18 @@ def read_all(file: str) -> Iterator[tuple[int, bytes]]:
 def commands() -> dict[int, list[bytes]]:
     """Return the words of each process's command."""
     return {pid: text.split(b"\0") for pid, text in read_all("cmdline")}
+
+
+def descendants(pid: int, called: str = "") -> list[int]:
+    """Return the processes below one, whose names begin so: those of OpenSSH 9.8 are many."""
+    below: list[int] = []
+    for child in _read(f"{pid}/task/{pid}/children").split():
+        if _read(f"{int(child)}/comm").startswith(called.encode()):
+            below += [int(child), *descendants(int(child), called)]
+    return below
+
+
+def _read(file: str) -> bytes:
+    with suppress(OSError):  # it has ended
+        return (_PROC / file).read_bytes()
+    return b""

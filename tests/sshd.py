@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from osmef.remote.login import HostKeys, KeyPair, Login
+from tests.processes import descendants
 
 CONFIG = """
 HostKey {directory}/host_key
@@ -111,13 +112,15 @@ class Sshd:
     def stop(self) -> None:
         """Let all servers hang: they answer nothing, and their connections stay."""
         for server in self.servers:
-            for pid in (*self._children(server.pid), server.pid):
+            for pid in (*descendants(server.pid), server.pid):
                 _signal(pid, signal.SIGSTOP)
                 self.stopped.append(pid)
 
-    @staticmethod
-    def _children(pid: int) -> list[int]:
-        return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    def kill(self) -> None:
+        """End the newest connection at once, and nothing that was started by it."""
+        newest = self.servers[-1].pid
+        for pid in (newest, *descendants(newest, "sshd")):
+            _signal(pid, signal.SIGKILL)
 
     def close(self) -> None:
         for pid in self.stopped:

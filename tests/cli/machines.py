@@ -15,7 +15,7 @@ import pytest
 
 from osmef.providers.static.lock import PATH
 from osmef.remote.login import KeyPair
-from tests.processes import commands, read_all
+from tests.processes import commands, descendants, read_all
 from tests.waiting import until
 
 # In namespaces of its own: this one is the controller's, joined by a cable to machine a, and that
@@ -110,8 +110,9 @@ class Lab:
 
     def hang_up(self, machine: str) -> None:
         """Kill the sshd of each connection to a machine, and nothing that was started there."""
-        for pid in children(self.listener(machine)):
-            os.kill(pid, signal.SIGKILL)
+        for pid in descendants(self.listener(machine), "sshd"):
+            with suppress(ProcessLookupError):  # some end with their parents
+                os.kill(pid, signal.SIGKILL)
 
     def kill(self, controller: subprocess.Popen[str]) -> None:
         """Kill a controller, and what would clean up after it, as if all had lost their power."""
@@ -147,7 +148,8 @@ class Lab:
                 yield
             finally:
                 for pid in (booted.pid, *descendants(booted.pid)):
-                    os.kill(pid, signal.SIGKILL)
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
 
     def edit(self, file: str, old: str, new: str) -> None:
         """Change what the controller's user has in a file of ~/.ssh."""
@@ -163,23 +165,6 @@ class Lab:
         kept = [path for m in "ab" for path in (self.folder / m / "home").iterdir()]
         locks = [self.folder / m / "shm" / Path(PATH).name for m in "ab"]
         return [str(path) for path in kept] + [str(lock) for lock in locks if lock.is_symlink()]
-
-
-def children(pid: int) -> list[int]:
-    """Return the processes that one that has not ended has started."""
-    return [int(child) for child in _read(Path(f"/proc/{pid}/task/{pid}/children")).split()]
-
-
-def descendants(pid: int) -> list[int]:
-    """Return all processes below one that has not ended."""
-    return [one for child in children(pid) for one in (child, *descendants(child))]
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:  # it has ended
-        return b""
 
 
 @contextmanager

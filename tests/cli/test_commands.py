@@ -421,6 +421,7 @@ def test_unreadable_runs_are_listed_as_such_beside_the_others(tmp_path: Path) ->
         path.chmod(path.stat().st_mode | 0o755)
     (tmp_path / "closed-20261101T000000Z-0a1b").chmod(0)
     (tmp_path / "secret" / "summary.json").chmod(0)
+    invoke("list", tmp_path, "--json")  # imports all, which that user may not be able to
     os.seteuid(65534)
     try:
         listed = invoke("list", tmp_path, "--json")

@@ -95,7 +95,8 @@ def test_a_run_that_is_too_large_for_the_memory_is_no_traceback(osmef: Osmef) ->
 def test_a_user_without_a_home_directory_is_an_error_with_a_cure(
     osmef: Osmef, command: str
 ) -> None:
-    unknown = ("setpriv", "--reuid=54321", "env", "-u", "HOME")
+    reads = [f"--{caps}-caps=+dac_read_search" for caps in ("inh", "ambient")]  # a clone in /root
+    unknown = ("setpriv", "--reuid=54321", *reads, "env", "-u", "HOME")
     variables = ("-u", "XDG_STATE_HOME", "-u", "XDG_CACHE_HOME", "-u", "XDG_CONFIG_HOME")
     ended = osmef(*command.split(), prefix=("nice", *unknown, *variables))
     assert (ended.code, ended.out) == (2, "")

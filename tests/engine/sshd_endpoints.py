@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -23,7 +24,7 @@ from osmef.remote.session import SshSession
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.workload import Directions
-from tests.cli.machines import descendants
+from tests.processes import descendants
 from tests.sshd import Sshd
 
 
@@ -41,7 +42,8 @@ class Machine(Sshd):
         self.is_off = True
         for server in self.servers:
             for pid in (server.pid, *descendants(server.pid)):
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # some end with their parents
+                    os.kill(pid, signal.SIGKILL)
             server.wait()
         self.servers.clear()
 

@@ -258,7 +258,7 @@ def test_a_connection_that_breaks_while_it_is_written_to_is_a_lost_one(
     process = session.start(["cat"])
     process.send_line("hello")
     assert process.read_line() == "hello"
-    sshd.servers[-1].kill()
+    sshd.kill()
 
     def write() -> None:
         while True:
