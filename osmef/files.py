@@ -34,6 +34,7 @@ _KINDS = (
 )
 _CURE = "name a regular file; what a program prints: write it into one first"
 _AT_ONCE = 1 << 20
+_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP}
 
 
 class UnfitFileError(OSError):
@@ -117,6 +118,38 @@ def _check(path: Path, status: os.stat_result) -> None:
             raise UnfitFileError(f"it is {name}, no regular file", path)
 
 
+def exists(path: Path) -> bool:
+    """Return whether a path leads to something. Raises OSError where one may not look.
+
+    Python's own ``Path.exists`` takes that for "no" from 3.14 on, and so do the others: results
+    that may not be read would be left out without a word.
+    """
+    return _mode(path) is not None
+
+
+def is_directory(path: Path) -> bool:
+    """Return whether a path leads to a directory. Raises OSError where one may not look."""
+    mode = _mode(path)
+    return mode is not None and stat.S_ISDIR(mode)
+
+
+def is_file(path: Path) -> bool:
+    """Return whether a path leads to a regular file. Raises OSError where one may not look."""
+    mode = _mode(path)
+    return mode is not None and stat.S_ISREG(mode)
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            raise
+    except ValueError:  # it has a null character
+        pass
+    return None
+
+
 def in_home(path: str) -> Path:
     """Expand ``~`` in a path; unchanged without such a home."""
     with suppress(RuntimeError):
@@ -180,7 +213,7 @@ def draft_directory(
     try:
         yield path
     finally:
-        if path.exists():
+        if exists(path):
             remove(path)
         os.close(lock)
 

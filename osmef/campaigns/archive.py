@@ -40,7 +40,15 @@ from osmef.campaigns.state import open_store
 from osmef.campaigns.state.rows import CampaignPhase, CampaignRow, Gap, SessionRow, SessionState
 from osmef.engine.journal import is_at_work
 from osmef.errors import InputError, OsmefError, StorageError
-from osmef.files import draft_directory, read_file, scratch, stale_drafts
+from osmef.files import (
+    draft_directory,
+    exists,
+    is_directory,
+    is_file,
+    read_file,
+    scratch,
+    stale_drafts,
+)
 from osmef.results.files import storage, write_atomically
 from osmef.results.frame import load
 from osmef.results.rundir import RunDirectory
@@ -146,8 +154,8 @@ def _missing(record: CampaignRecord, runs: Sequence[RunDirectory]) -> list[str]:
 
 def _runs(directory: Path) -> list[RunDirectory]:
     with storage("look into", directory):
-        found = sorted(directory.iterdir()) if directory.is_dir() else []
-    runs = [RunDirectory(p) for p in found if any((p / mark).is_file() for mark in _MARKS)]
+        found = sorted(directory.iterdir()) if is_directory(directory) else []
+    runs = [RunDirectory(p) for p in found if any(is_file(p / mark) for mark in _MARKS)]
     if not runs:
         cure = "the directory of the campaign was moved, or nothing was measured yet"
         raise InputError("there are no runs to archive", where=str(directory), cure=cure)
@@ -201,8 +209,8 @@ def _files(
         file.write_text(record.campaign.text, encoding="utf-8")
     yield CAMPAIGN, file
     tables = {"sessions": _sessions(record.sessions)}
-    if any((run.path / "trials.jsonl").is_file() for run in runs):
-        tables["trials"] = _trials(load(*(run.path for run in runs if run.trials.is_file())))
+    if any(is_file(run.path / "trials.jsonl") for run in runs):
+        tables["trials"] = _trials(load(*(run.path for run in runs if is_file(run.trials))))
     schemas = {name: table.schema for name, table in tables.items()} | TABLES
     for name, table in tables.items():
         file = directory / f"{name}.parquet"
@@ -215,7 +223,7 @@ def _files(
     yield "schema.json", file
     for run in runs:
         for table in TABLES:
-            if (run.path / f"{table}.parquet").is_file():
+            if is_file(run.path / f"{table}.parquet"):
                 yield f"{table}/run={run.id}/part.parquet", run.path / f"{table}.parquet"
         file = directory / f"{run.id}.tar.gz"
         _pack(run.path, file)
@@ -260,7 +268,7 @@ def _pack(directory: Path, file: Path) -> None:
     ):
         for path in sorted(directory.rglob("*")):
             name = path.relative_to(directory)
-            if not path.is_file() or path.is_symlink() or name.as_posix() in _LEFT_OUT:
+            if not is_file(path) or path.is_symlink() or name.as_posix() in _LEFT_OUT:
                 continue
             about = tar.gettarinfo(path, name.as_posix())
             about.uid = about.gid = 0
@@ -278,7 +286,7 @@ def import_archive(url: str, directory: Path) -> Archived:
     """
     remote = ArchiveUrl(url)
     with storage("make a directory", directory):
-        is_new = not directory.exists()
+        is_new = not exists(directory)
         for rest in () if is_new else stale_drafts(directory, _IMPORT):
             _undo(directory, rest)
         if not is_new and any(directory.iterdir()):
@@ -315,7 +323,7 @@ def _undo(directory: Path, draft: Path) -> None:
         manifest = _read_manifest(draft / MANIFEST, str(draft))
         for name in (*manifest.runs, CALENDAR, CAMPAIGN):
             path = directory / name
-            if path.is_dir():
+            if is_directory(path):
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
@@ -329,7 +337,7 @@ def _remove(directory: Path, *, is_new: bool) -> None:
         return
     with suppress(OSError):  # why nothing was imported matters more
         for path in list(directory.iterdir()):
-            if path.is_dir():
+            if is_directory(path):
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink()
@@ -389,7 +397,7 @@ def _unpack(manifest: ArchiveManifest, draft: Path, directory: Path) -> None:
         _extract(draft / "runs" / f"{run}.tar.gz", into)
         for table in TABLES:
             part = draft / table / f"run={run}" / "part.parquet"
-            if part.is_file():
+            if is_file(part):
                 part.replace(into / f"{table}.parquet")
         with storage("move", into):
             (into / "lock").touch()
@@ -432,7 +440,7 @@ def read_record(directory: Path) -> CampaignRecord | None:
 
     Raises InputError for a damaged one.
     """
-    if not (directory / MANIFEST).is_file() or not (directory / CALENDAR).is_file():
+    if not is_file(directory / MANIFEST) or not is_file(directory / CALENDAR):
         return None
     manifest = _read_manifest(directory / MANIFEST, str(directory))
     try:

@@ -14,6 +14,7 @@ from osmef.campaigns.schedule.load import parse_campaign
 from osmef.campaigns.schedule.model import Campaign
 from osmef.campaigns.state import default_url, open_store
 from osmef.campaigns.state.rows import SessionRow, SessionState
+from osmef.files import exists, is_directory
 from osmef.report.campaign import (
     GAPS,
     LOST,
@@ -68,15 +69,15 @@ def _campaign(record: CampaignRecord) -> Campaign:
 
 def _known(name: str, state: str) -> CampaignRecord | None:
     """Return a campaign by its name or its directory; None for a directory without one."""
-    is_directory = Path(name).is_dir()
-    if is_directory and (archived := read_record(Path(name))):
+    directory = Path(name) if is_directory(Path(name)) else None
+    if directory and (archived := read_record(directory)):
         return archived
-    if is_directory and not _is_there(state):
+    if directory and not _is_there(state):
         return None
     store = open_store(state)
     try:
-        if is_directory:
-            of = [one for one in store.campaigns() if Path(one.out) == Path(name).resolve()]
+        if directory:
+            of = [one for one in store.campaigns() if Path(one.out) == directory.resolve()]
         else:
             of = [store.campaign(name)]
         return CampaignRecord(of[0], store.sessions(of[0].id), store.gaps(of[0].id)) if of else None
@@ -87,7 +88,7 @@ def _known(name: str, state: str) -> CampaignRecord | None:
 def _is_there(state: str) -> bool:
     """Return whether a database exists: looking up a name creates none."""
     kind, _, path = (state or default_url()).partition(":///")
-    return kind != "sqlite" or Path(path).exists()
+    return kind != "sqlite" or exists(Path(path))
 
 
 def planned_table(

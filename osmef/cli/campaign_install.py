@@ -41,7 +41,7 @@ from osmef.cli.campaign_options import (
 )
 from osmef.cli.console import CampaignFile, out, reporting
 from osmef.errors import InputError, StorageError
-from osmef.files import read_text_file, real_path
+from osmef.files import exists, read_text_file, real_path
 from osmef.results.files import storage, write_atomically
 
 _MOST_BYTES = 1 << 20
@@ -114,7 +114,7 @@ def uninstall(
                 secret.unlink(missing_ok=True)
             out.print(f"the line was removed from crontab, and {secret.name}")
             return
-        found = [path for path in _unit_files(_units(), name) if path.exists()]
+        found = [path for path in _unit_files(_units(), name) if exists(path)]
         if not found:
             message = f"there are no units of a campaign {name!r} in {_units()}"
             raise InputError(message, where="NAME", cure="is it a line of crontab? give --cron")
@@ -134,7 +134,7 @@ def _add_units(job: ConductorService, to: Path | None) -> None:
     with storage("make a directory", directory):
         directory.mkdir(parents=True, exist_ok=True)
     file, timing, secret = files = _unit_files(directory, job.name)
-    new = [path for path in files if not path.exists()]
+    new = [path for path in files if not exists(path)]
     _write_environment(secret, job)
     text = service(job, secret.resolve(), network=is_system)
     write_atomically(file, text.encode(), 0o644)

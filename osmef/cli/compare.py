@@ -28,6 +28,7 @@ from osmef.cli.console import (
     where_of,
 )
 from osmef.errors import InputError
+from osmef.files import exists
 from osmef.kinds import WORKLOADS
 from osmef.report.table import (
     cells_of_one_side,
@@ -350,7 +351,7 @@ def _settings(run: RunDirectory) -> dict[str, dict[str, object]]:
 
 def _unknown_workloads(run: RunDirectory) -> set[str]:
     """Return the workloads of a run whose settings are unknown here."""
-    if not run.summary.exists():
+    if not exists(run.summary):
         return set()
     cells = run.read_summary().cells
     used = {kind for cell in cells for kind in (cell.workload, cell.background) if kind}
@@ -387,7 +388,7 @@ def _unpaired(a: _Facts, b: _Facts) -> list[str]:
 def _facts(runs: Sequence[RunDirectory]) -> _Facts:
     """Return the values of each fact of each endpoint over the runs, by JSON."""
     found: _Facts = {}
-    for summary in (run.read_summary() for run in runs if run.summary.exists()):
+    for summary in (run.read_summary() for run in runs if exists(run.summary)):
         for end in summary.endpoints:
             of = found.setdefault(end.name, {})
             for when in ("before", "after"):
@@ -405,7 +406,7 @@ def _notes(
     """Return the notes on the verdicts."""
     notes = []
     for name, runs in zip("AB", sides, strict=True):
-        if not any(run.summary.exists() for run in runs):
+        if not any(exists(run.summary) for run in runs):
             notes.append(f"no run of {name} has ended, so its hosts and settings are not known")
         elif any(not any(run.path.glob("scenario.*")) for run in runs):
             notes.append(f"{name} was imported: its cells alone say how it was measured")
@@ -432,7 +433,7 @@ def _notes(
 def _is_known(differs: Mapping[str, str], sides: Sequence[Sequence[RunDirectory]]) -> bool:
     """Return whether both sides of a difference are known: without a summary, some are not."""
     return differs["column"] not in _OF_SUMMARY or all(
-        differs[name] != "none" or any(run.summary.exists() for run in runs)
+        differs[name] != "none" or any(exists(run.summary) for run in runs)
         for name, runs in zip("ab", sides, strict=True)
     )
 

@@ -21,6 +21,7 @@ from osmef.engine.plan import Plan, make_plan
 from osmef.engine.recovery import note_plan
 from osmef.engine.run import Run
 from osmef.errors import OsmefError, ProviderError
+from osmef.files import exists
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary, Verdict
 from osmef.scenario.study import Study
@@ -103,7 +104,7 @@ def measure(  # noqa: PLR0913
         except OsmefError as error:
             words = "osmef resume --again failed" if again else "osmef resume"
             resume = f"{words} {shlex.quote(str(directory.path))} goes on with the run"
-            if error.exit_code == ProviderError.exit_code and not directory.trials.exists():
+            if error.exit_code == ProviderError.exit_code and not exists(directory.trials):
                 resume += " as it was begun; after a change of scenario or inventory, run that"
             error.cure = f"{error.cure}; {resume}" if error.cure else resume
             raise

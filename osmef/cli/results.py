@@ -38,6 +38,7 @@ from osmef.cli.console import (
 )
 from osmef.cli.console import out as console
 from osmef.errors import InputError, PackageError, StorageError
+from osmef.files import exists, is_directory
 from osmef.report.fit import column, table
 from osmef.report.summary import cost_text, expectations
 from osmef.report.table import layer_table, summary_table
@@ -171,7 +172,7 @@ def list_command(
 ) -> None:
     """List the runs of a directory, the newest last."""
     with reporting(as_json):
-        if not directory.is_dir():
+        if not is_directory(directory):
             raise InputError(
                 "there is no such directory",
                 where=str(directory),
@@ -214,7 +215,7 @@ def _listed(directory: Path) -> Iterator[_Listed]:
 
 def _begun(run: RunDirectory) -> _Listed:
     """Return what there is of a run without a summary: it is running, or it was cut."""
-    trials = run.read_trials().trials if run.trials.exists() else []
+    trials = run.read_trials().trials if exists(run.trials) else []
     kinds = ", ".join(dict.fromkeys(trial.workload for trial in trials)) or "-"
     cells = len({trial.cell for trial in trials}) or None
     failed = sum(trial.status is Status.FAILED for trial in trials)
@@ -224,7 +225,7 @@ def _begun(run: RunDirectory) -> _Listed:
 
 def _read(path: Path) -> _Listed:
     run = RunDirectory.open(path)
-    if not run.summary.exists():
+    if not exists(run.summary):
         return _begun(run)
     summary = run.read_summary()
     note_trial_counts([run])
@@ -259,7 +260,7 @@ def show_command(
         running = is_held(directory.path) is True
         summary = (
             directory.read_summary()
-            if directory.summary.exists()
+            if exists(directory.summary)
             else _so_far(directory, running=running)
         )
         note_trial_counts([directory])
@@ -395,7 +396,7 @@ def export_command(
 
 def _check_target(output: Path) -> None:
     """Raise InputError for a file of a run, which must not be replaced."""
-    if output.exists() and is_run(output.parent):
+    if exists(output) and is_run(output.parent):
         raise InputError(
             "this is a file of a run, and would be replaced",
             where=str(output),
@@ -405,7 +406,7 @@ def _check_target(output: Path) -> None:
 
 def _with_summary(run: Path) -> RunDirectory:
     directory = RunDirectory.open(run_called(run))
-    if not directory.summary.exists():
+    if not exists(directory.summary):
         raise InputError(
             "the run has no summary yet",
             where=str(run),

@@ -15,6 +15,7 @@ from rich.markup import escape
 from osmef.cli.completion import complete_workload
 from osmef.cli.console import out, print_json, print_text, reporting
 from osmef.errors import InputError
+from osmef.files import exists
 from osmef.kinds import WORKLOADS
 from osmef.results.files import write_atomically
 from osmef.results.summary import summary_schema
@@ -78,10 +79,10 @@ def init_command(
         if output == Path("-"):
             print_text(text)
             return
-        if file.exists():
+        if exists(file):
             raise InputError("there is such a file", where=str(file), cure="name another: -o FILE")
         write_atomically(file, text.encode())
-        if not schema.exists():
+        if not exists(schema):
             write_atomically(schema, (json.dumps(json_schema(), indent=2) + "\n").encode())
     out.print(f"written: {escape(str(file))}, and {escape(str(schema))} for your editor")
     out.print(f"next: osmef run {escape(shlex.quote(str(file)))}")

@@ -25,6 +25,7 @@ from osmef.errors import (
     PlacementError,
     ReachError,
 )
+from osmef.files import exists
 from osmef.providers.retry import Retry
 from osmef.results.files import read_lines, read_whole
 from osmef.results.rundir import RunDirectory
@@ -144,7 +145,7 @@ def _without_plan(directory: RunDirectory) -> InputError:
         )
     damage = Journal(directory.journal).history().damage()
     trials = sum(line.is_whole for line in read_lines(directory.trials))
-    if not (damage or trials or directory.summary.exists()):
+    if not (damage or trials or exists(directory.summary)):
         return InputError(
             "the run has no plan in its journal, so nothing was measured",
             where=where,
@@ -160,7 +161,7 @@ def _without_plan(directory: RunDirectory) -> InputError:
 
 
 def _is_imported(directory: RunDirectory) -> bool:
-    if directory.journal.exists() or not directory.summary.exists():
+    if exists(directory.journal) or not exists(directory.summary):
         return False
     with contextlib.suppress(InputError):
         return directory.read_summary().run.scenario_digest is None

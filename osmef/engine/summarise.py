@@ -40,6 +40,7 @@ from osmef.engine.recovery import extension_text, moved_from, session_tag_of
 from osmef.engine.station import Station, creation_moment
 from osmef.errors import StorageError
 from osmef.facts.collect import change
+from osmef.files import exists
 from osmef.results.observations import LoadPhase, Purpose
 from osmef.results.rundir import RunDirectory, TrialLog
 from osmef.results.summary import (
@@ -246,7 +247,7 @@ def _run_info(
     scenario, cost = plan.study.scenario, spent(history)
     starts, ends = history.timed(Started), history.timed(Ended)
     from_pool = history.all(PoolAcquired)
-    if not starts and history.path.exists():
+    if not starts and exists(history.path):
         raise StorageError(
             "the journal of the run is damaged where its start is noted",
             where=str(history.path),

@@ -24,7 +24,7 @@ from typing import Literal
 import osmef
 from osmef.apt import find_suite, network_settings, sources
 from osmef.errors import InputError, ProviderError, StorageError
-from osmef.files import draft_directory, draft_kinds, locked_drafts, stale_drafts
+from osmef.files import draft_directory, draft_kinds, exists, locked_drafts, stale_drafts
 from osmef.images.bundle import (
     MANIFEST,
     BootConfig,
@@ -322,7 +322,7 @@ def _check(request: BuildRequest) -> None:
             where="--size",
             cure="write, for example: --size 2GiB",
         )
-    if (request.directory / request.name).exists() and not request.force:
+    if exists(request.directory / request.name) and not request.force:
         raise InputError(
             f"there is an image {request.name} already",
             where=str(request.directory / request.name),
@@ -443,7 +443,7 @@ def _publish(draft: Path, target: Path) -> GuestImage:
     for path in draft.iterdir():
         path.chmod(0o644)
     draft.chmod(0o755)
-    if target.exists():
+    if exists(target):
         old = draft / "old"
         target.rename(old)
         draft.rename(target)

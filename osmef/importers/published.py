@@ -23,6 +23,7 @@ from osmef.analysis.describe import variance_components
 from osmef.analysis.hypothesis_tests import welch
 from osmef.analysis.token_bucket import find_knee
 from osmef.errors import InputError
+from osmef.files import exists
 from osmef.importers import osmef2013
 from osmef.importers.record import read_texts
 
@@ -76,7 +77,7 @@ def check_folder(folder: Path) -> list[PublishedValue]:
 
     Raises InputError where it holds none, or a file is not what it should be.
     """
-    there = [name for name in CHECKS if (folder / name).exists()]
+    there = [name for name in CHECKS if exists(folder / name)]
     if not there:
         raise InputError(
             "the folder holds no published data that is known",

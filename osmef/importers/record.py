@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from osmef import formats
 from osmef.errors import InputError, OutputError
-from osmef.files import open_file, read_file
+from osmef.files import exists, is_directory, is_file, open_file, read_file
 from osmef.formats import Outputs
 from osmef.results.files import storage
 from osmef.results.measure import Better, Measure
@@ -325,11 +325,11 @@ def read_texts(files: Sequence[Path]) -> Iterator[Text | InputError]:
     """
     seen: set[Path] = set()
     for file in files:
-        if not file.exists():
+        if not exists(file):
             raise refuse(str(file), "there is no such file", "is the path right?")
         below = (
-            [path for path in sorted(file.rglob("*")) if path.is_file()]
-            if file.is_dir()
+            [path for path in sorted(file.rglob("*")) if is_file(path)]
+            if is_directory(file)
             else [file]
         )
         for path in below:

@@ -38,7 +38,7 @@ from paramiko.packet import Packetizer
 from paramiko.pkey import UnknownKeyType
 
 from osmef.errors import LoginError, OsmefError, ReachError, limit_cure
-from osmef.files import read_file
+from osmef.files import exists, read_file
 from osmef.remote.login import SLOW_SHELL_CURE, KeyPair, Login, OwnKeys
 from osmef.units import format_size
 
@@ -236,7 +236,7 @@ def _choose(own: OwnKeys, held: Mapping[bytes, paramiko.PKey], trouble: str | No
         if public in left:
             offers.keys.append((f"{path} in the agent", left.pop(public)))
             continue
-        if not own.files and not path.exists():
+        if not own.files and not exists(path):
             continue
         try:
             offers.keys.append((str(path), _load(path)))
@@ -293,7 +293,7 @@ def _files_of(path: Path) -> list[Path]:
     """Return the key file and, if it exists, its certificate."""
     key = path.with_name(path.name.removesuffix(_CERTIFICATE))
     certificate = key.with_name(key.name + _CERTIFICATE)
-    return [key, certificate] if certificate.exists() else [key]
+    return [key, certificate] if exists(certificate) else [key]
 
 
 def _public_of(path: Path) -> bytes | None:

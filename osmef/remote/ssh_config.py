@@ -26,7 +26,7 @@ from pathlib import Path
 import paramiko
 
 from osmef.errors import CredentialsError
-from osmef.files import UnfitFileError, in_home, read_text_file
+from osmef.files import UnfitFileError, in_home, is_file, read_text_file
 from osmef.programs import start_in_new_session
 from osmef.remote.login import SSH_PORT, HostKeys, Login, OwnKeys
 
@@ -109,7 +109,7 @@ def _after(words: Iterator[str], word: str) -> str:
 def _found(pattern: str, folder: Path) -> list[Path]:
     path = folder / in_home(pattern)
     found = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
-    return sorted(path for path in found if path.is_file())
+    return sorted(path for path in found if is_file(path))
 
 
 _MOST_BYTES = 64 << 20

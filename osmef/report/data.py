@@ -13,7 +13,7 @@ import pandas as pd
 from osmef.analysis.similarity import COMPONENTS
 from osmef.analysis.throughput import shortest_times, total_rates
 from osmef.errors import InputError, NothingToDrawError
-from osmef.files import open_file
+from osmef.files import exists, is_file, open_file
 from osmef.report.summary import written
 from osmef.results.frame import load, load_intervals, load_requests, measures_of
 from osmef.results.measure import BIT_RATE
@@ -182,10 +182,10 @@ class Data:
     @cached_property
     def summaries(self) -> dict[str, Summary]:
         """The summaries of the runs that have one, by directory name."""
-        return {run.id: run.read_summary() for run in self.runs if run.summary.exists()}
+        return {run.id: run.read_summary() for run in self.runs if exists(run.summary)}
 
     def _have(self, table: str) -> bool:
-        return any((run.path / f"{table}.parquet").is_file() for run in self.runs)
+        return any(is_file(run.path / f"{table}.parquet") for run in self.runs)
 
     @cached_property
     def _detailed(self) -> list[tuple[str, Trial]]:

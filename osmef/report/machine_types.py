@@ -27,6 +27,7 @@ from osmef.analysis.replication import (
 )
 from osmef.analysis.similarity import COMPONENTS, GIVEN, MACHINE, machine_name
 from osmef.errors import InputError
+from osmef.files import is_file
 from osmef.prices.price_list import read_prices
 from osmef.report.cells import chosen, nothing
 from osmef.report.data import Data, read_machines, read_table
@@ -105,7 +106,7 @@ def _read(file: Path) -> pd.DataFrame:
             if not pd.isna(day):
                 _check_day(str(day), f"{file}:{line}")
         return table
-    if not file.is_file():
+    if not is_file(file):
         raise InputError("there is no such price list", where=str(file), cure="check the path")
     return _table([_listed(price) for price in read_prices(file)])
 

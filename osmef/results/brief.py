@@ -12,6 +12,7 @@ from typing import Any, Literal, NotRequired
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
+from osmef.files import exists
 from osmef.results.document import read_document
 from osmef.results.files import read_lines, read_whole
 from osmef.results.measure import Measure
@@ -138,7 +139,7 @@ def trial_count_warning(run: RunDirectory) -> str | None:
     Without one of the two files there is nothing to compare. Raises InputError where the summary is
     damaged or of a newer version, and StorageError.
     """
-    if not run.summary.exists() or not run.trials.exists():
+    if not exists(run.summary) or not exists(run.trials):
         return None
     counted, found = brief_summary(run).trials, _count(run.trials)
     if found == counted:
@@ -210,7 +211,7 @@ def brief_summary(run: RunDirectory) -> BriefSummary:
 
     Raises InputError when it is damaged or of a newer version, and StorageError.
     """
-    if not run.summary.exists():
+    if not exists(run.summary):
         # The run's name is SCENARIO-TIME-ID.
         return BriefSummary(run.id.rsplit("-", 2)[0], measures=run.read_measures())
     try:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from osmef.errors import InputError
+from osmef.files import is_file
 from osmef.results import document
 from osmef.results.brief import BriefSummary, BriefTrial, brief_summary, brief_trials
 from osmef.results.files import CURE
@@ -480,7 +481,7 @@ def _scan(table: str, runs: Sequence[RunDirectory]) -> Dataset:
     import pyarrow as pa  # noqa: PLC0415 - slow to load
     from pyarrow import dataset, fs  # noqa: PLC0415
 
-    files = {str(path): run for run in runs if (path := run.path / f"{table}.parquet").is_file()}
+    files = {str(path): run for run in runs if is_file(path := run.path / f"{table}.parquet")}
     if not files:
         raise InputError(
             f"no {table} here" if len(runs) > 1 else f"this run made no {table}",

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic_core import to_json
 
 from osmef.errors import InputError
-from osmef.files import remove_stale_drafts
+from osmef.files import exists, is_directory, remove_stale_drafts
 from osmef.results import files
 from osmef.results.document import read_document, read_json, refuse_newer
 from osmef.results.files import append_line, read_lines, read_whole, storage, write_atomically
@@ -99,17 +99,17 @@ def _check_names(runs: Mapping[Path, RunDirectory]) -> None:
 def _runs(path: str | PathLike[str], *, one_of_many: bool) -> list[Path]:
     """Return the runs with trials of a path; of many a run without trials is left out."""
     here = run_called(path)
-    if not here.exists() and glob.has_magic(str(here)):
+    if not exists(here) and glob.has_magic(str(here)):
         # A pattern may also match what lies beside the runs.
         runs = [run for match in sorted(glob.glob(str(here), recursive=True)) for run in _at(match)]  # noqa: PTH207 - a pattern may be absolute
         what = "no run matches"
     else:
         runs = _at(here)
-        what = "this run has no trials yet" if here.is_dir() else "there is no such run"
+        what = "this run has no trials yet" if is_directory(here) else "there is no such run"
     if not runs and one_of_many and is_run(here):
         return []
     if not runs:
-        if here.is_dir():
+        if is_directory(here):
             with storage("look into", here), os.scandir(here):  # os.walk ignores that it can't
                 pass
         raise InputError(what, where=str(path), cure=_CURE)
@@ -118,7 +118,7 @@ def _runs(path: str | PathLike[str], *, one_of_many: bool) -> list[Path]:
 
 def _at(path: str | PathLike[str]) -> list[Path]:
     here = Path(path)
-    if here.name in _FILES and not here.is_dir():
+    if here.name in _FILES and not is_directory(here):
         here = here.parent
     return list(_below(here))
 
@@ -145,7 +145,7 @@ RESULTS = Path("results")
 
 def runs_in(directory: Path) -> list[Path]:
     """Return the runs in a directory, the oldest first."""
-    if not directory.is_dir():
+    if not is_directory(directory):
         return []
     found = [path for path in directory.iterdir() if is_run(path)]
     return sorted(found, key=lambda path: (_begun(path), path.name))
@@ -161,7 +161,7 @@ def run_called(name: str | PathLike[str]) -> Path:
     """
     path = Path(name)
     with storage("look into", path):
-        if path.exists():
+        if exists(path):
             return path
     folder = path.parent if len(path.parts) > 1 else RESULTS
     runs = runs_in(folder)
@@ -197,7 +197,7 @@ def _refuse_near(path: Path, runs: Iterable[Path]) -> None:
 def is_run(path: Path) -> bool:
     """Return whether a directory is a run's; of an unreadable one its name decides."""
     try:
-        return path.is_dir() and any((path / name).exists() for name in _RUN_FILES)
+        return is_directory(path) and any(exists(path / name) for name in _RUN_FILES)
     except PermissionError:
         return _STAMP.search(path.name) is not None
 
@@ -284,10 +284,10 @@ class RunDirectory:
         """Return an existing run directory; raises InputError when it is none."""
         run = cls(path)
         with storage("look into", path):
-            has_run_files = any((path / name).exists() for name in ("lock", "summary.json"))
+            has_run_files = any(exists(path / name) for name in ("lock", "summary.json"))
         if not has_run_files:
             raise InputError(
-                "this is no run directory" if path.is_dir() else "there is no such run",
+                "this is no run directory" if is_directory(path) else "there is no such run",
                 where=str(path),
                 cure="name a run that `osmef list` shows, or `latest`",
             )
@@ -473,7 +473,7 @@ class RunDirectory:
         Raises InputError if they are damaged.
         """
         path = self.path / "facts" / moment / f"{endpoint}.json"
-        if not path.exists():
+        if not exists(path):
             return None
         facts = read_json(read_whole(path), str(path), _FACTS_CURE)
         if not isinstance(facts, dict):
@@ -504,7 +504,7 @@ class RunDirectory:
 
         Raises InputError if that is damaged or of a newer version.
         """
-        if not self.measures.exists():
+        if not exists(self.measures):
             return []
         return read_document(Declared, read_whole(self.measures), str(self.measures)).measures
 
@@ -519,7 +519,7 @@ class RunDirectory:
 
     def refuse_newer_summary(self) -> None:
         """Raise InputError where there is a summary of a newer version, which stays as it is."""
-        if not self.summary.exists():
+        if not exists(self.summary):
             return
         try:
             text = read_whole(self.summary)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from osmef.errors import InputError
-from osmef.files import open_file
+from osmef.files import exists, open_file
 
 if TYPE_CHECKING:
     from osmef.scenario.base import Model  # pydantic is not needed to merge
@@ -131,7 +131,7 @@ def merge(table: str, file: BinaryIO, merged: Path, parts: Sequence[Path]) -> No
     """
     again = [int(part.stem) for part in parts]
     with parquet.ParquetWriter(file, TABLES[table]) as writer:
-        for group in _row_groups(table, [merged] if merged.exists() else []):
+        for group in _row_groups(table, [merged] if exists(merged) else []):
             kept = _without(group, again)
             if kept.num_rows:
                 writer.write_table(kept)

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from osmef.errors import InputError
-from osmef.files import UnfitFileError, read_file
+from osmef.files import UnfitFileError, exists, read_file
 from osmef.scenario.explain import examine, explain, explain_conflict, is_conflict
 from osmef.scenario.model import Scenario
 from osmef.scenario.node import Builder, Entry, Node, SourceText
@@ -145,7 +145,7 @@ def read_part(path: Path, key: str) -> tuple[Scenario, Node | None]:
 
     A file that is not there, or is empty, holds nothing. Raises InputError, with every Problem.
     """
-    if not path.exists():
+    if not exists(path):
         return Scenario(name="part"), None
     node, builder = read_nodes(read_text(path), path)
     if node is None:

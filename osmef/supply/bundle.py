@@ -27,7 +27,7 @@ from typing import Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from osmef.errors import StorageError, SupplyError
-from osmef.files import draft_file, read_file
+from osmef.files import draft_file, is_directory, read_file
 from osmef.scenario.base import Model
 from osmef.supply.program import NAMES
 
@@ -293,7 +293,7 @@ class BundleStore:
     def remove(self, program: str | None, architecture: str | None = None) -> list[Path]:
         """Remove the bundles of a program, or all; return these. Raises StorageError."""
         gone = []
-        if not self.directory.is_dir():
+        if not is_directory(self.directory):
             return []
         with self._storage(), self._lock():
             for path in self._paths(""):

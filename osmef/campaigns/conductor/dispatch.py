@@ -34,6 +34,7 @@ from osmef.campaigns.state.rows import (
 from osmef.campaigns.vm_pool import PoolPolicy
 from osmef.campaigns.watching.monitoring import CampaignLog
 from osmef.errors import InputError, StorageError
+from osmef.files import exists
 from osmef.results.rundir import RunDirectory, new_path
 from osmef.scenario.fields import parse_money
 
@@ -169,7 +170,7 @@ def session_medians(directory: Path, metric: str) -> dict[str, float | None]:
 
     Raises InputError where its summary is damaged, or of a newer version.
     """
-    if not (directory / "summary.json").exists():
+    if not exists(directory / "summary.json"):
         return {}
     cells = RunDirectory(directory).read_summary().cells
     return {

@@ -29,6 +29,7 @@ from osmef.engine.recovery import note_plan, reopen
 from osmef.engine.run import Run
 from osmef.engine.summarise import summarise
 from osmef.errors import Interrupted, OsmefError, StorageError
+from osmef.files import exists
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.trial import SessionTag, Status
@@ -130,7 +131,7 @@ def measure(
 
 def clear(path: Path) -> None:
     """Destroy leftover resources of a session that will not be resumed. Raises OsmefError."""
-    if not RunDirectory(path).journal.exists():
+    if not exists(RunDirectory(path).journal):
         return
     with RunDirectory.open(path) as directory:
         directory.acquire()
@@ -166,8 +167,8 @@ def partial_result(path: Path, state: SessionState, why: str | None) -> SessionR
 @contextmanager
 def _directory(work: SessionJob) -> Iterator[RunDirectory]:
     path = Path(work.directory)
-    if not RunDirectory(path).journal.exists():
-        if path.exists():  # killed before its journal began: it is ours, and holds nothing
+    if not exists(RunDirectory(path).journal):
+        if exists(path):  # killed before its journal began: it is ours, and holds nothing
             for left in path.iterdir():
                 left.unlink()
             path.rmdir()

@@ -21,7 +21,7 @@ from osmef.campaigns.schedule.model import (
     redacted,
 )
 from osmef.errors import MOST_PROBLEMS, InputError, Problem
-from osmef.files import in_home
+from osmef.files import exists, in_home
 from osmef.kinds import PROVIDERS
 from osmef.scenario.base import Model
 from osmef.scenario.explain import explain, first_errors
@@ -90,7 +90,7 @@ def _beside(tree: Node, folder: Path) -> Iterator[Problem]:
     scenarios, clouds = tree.get(("scenarios",)), tree.get(("providers",))
     for node in scenarios.items if scenarios else ():
         name = node.plain()
-        if isinstance(name, str) and not (folder / name).exists():
+        if isinstance(name, str) and not exists(folder / name):
             yield node.problem(f"{folder / name}: there is no such file", "is the path right?")
     for entry in clouds.entries.values() if clouds else ():
         plain = entry.value.plain()

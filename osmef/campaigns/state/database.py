@@ -7,6 +7,7 @@ import errno
 import os
 import sqlite3
 import stat
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ from sqlalchemy.schema import CreateColumn
 from osmef.campaigns.schedule.model import redacted
 from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.errors import InputError, PackageError, StorageError
-from osmef.files import real_path
+from osmef.files import exists, real_path
 
 VERSION = 5
 """Of these tables. A new column needs a ``server_default`` or null, and the next number here."""
@@ -205,6 +206,8 @@ class Database:
                 raise missing from error
             cure = "write it like sqlite:///campaigns.sqlite or postgresql+psycopg://HOST/NAME"
             raise InputError(f"no database: {error}", where="--state", cure=cure) from error
+        # Without a close, Python would close each connection when it is collected, with a warning.
+        weakref.finalize(self, self._engine.dispose).atexit = False
         self._file: _File | None = None
         if self._engine.dialect.name == "sqlite":
             path = _prepare_sqlite(self._engine, create=create)
@@ -404,7 +407,7 @@ def _opening(path: Path, *, create: bool) -> Iterator[None]:
 
 def _check_exists(path: Path) -> None:
     """Check that a file exists. Raises NoDatabaseError, OSError."""
-    if not path.exists():
+    if not exists(path):
         raise NoDatabaseError(
             "there is no database",
             where=str(path),

@@ -37,6 +37,7 @@ from osmef.campaigns.state.leases import (
 )
 from osmef.campaigns.state.rows import CampaignPhase, CampaignRow, Gap, SessionRow, SessionState
 from osmef.errors import InputError
+from osmef.files import exists
 
 _KEY = ("opens", "slot", "scenario", "provider", "instance_class")
 _CHANGING = ("closes", "due", "place", "cloud", "study")
@@ -83,13 +84,13 @@ class Store(Leases):
                 number = connection.execute(query.returning(CAMPAIGNS.c.id)).scalar_one()
                 _replace_plans(connection, number, rows, now)
                 return
-            if found.file != about["file"] and Path(found.file).exists():
+            if found.file != about["file"] and exists(Path(found.file)):
                 raise InputError(
                     f"there is another campaign {name!r}, of {found.file}",
                     where=about["file"],
                     cure="give this one another name, or move that file away",
                 )
-            if found.out != about["out"] and Path(found.out).exists():
+            if found.out != about["out"] and exists(Path(found.out)):
                 out = shlex.quote(str(Path(found.out).parent))
                 raise InputError(
                     f"the runs of the campaign {name!r} are in {found.out}, and would be in"

@@ -35,7 +35,7 @@ import osmef
 from osmef.campaigns.state.rows import CampaignRow, SessionRow, SessionState, is_conducted
 from osmef.campaigns.watching.monitoring import read_live, render_metrics
 from osmef.errors import InputError, NothingToDrawError, OsmefError
-from osmef.files import read_text_file
+from osmef.files import exists, read_text_file
 from osmef.results.files import storage, write_atomically
 from osmef.scenario.text_file import read_nodes
 from osmef.units import format_duration, format_rate
@@ -330,7 +330,7 @@ def read_token(path: Path) -> str:
 
     Raises InputError, StorageError.
     """
-    if not path.exists():
+    if not exists(path):
         with storage("make a directory", path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
         text = secrets.token_urlsafe(24)

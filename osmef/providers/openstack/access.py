@@ -30,7 +30,7 @@ from openstack.connection import Connection
 from openstack.identity.v3._proxy import Proxy as IdentityV3
 
 from osmef.errors import CredentialsError
-from osmef.files import read_text_file
+from osmef.files import exists, read_text_file
 from osmef.providers.base import Access, CancellationCheck, never_cancelled
 from osmef.providers.cloud import account as cloud
 from osmef.providers.cloud.account import Again, CloudWaits
@@ -370,7 +370,7 @@ def _lacking(region: CloudRegion) -> str | None:
     verify, certificate = region.get_requests_verify_args()
     pair = certificate if isinstance(certificate, tuple) else (certificate,)
     for file in (verify, *pair):
-        if isinstance(file, str) and not Path(file).exists():
+        if isinstance(file, str) and not exists(Path(file)):
             return f"there is no file {file} (cacert, cert, key)"
     return None
 
@@ -430,7 +430,7 @@ def _useless(cloud: str | None, why: str) -> CredentialsError:
 def _unread() -> str:
     """Return the cure for an ignored clouds.yaml in the working directory."""
     own = _own(CONFIG_FILES)
-    here = next((file for file in CONFIG_FILES if file not in own and Path(file).exists()), None)
+    here = next((file for file in CONFIG_FILES if file not in own and exists(Path(file))), None)
     if here is None:
         return ""
     return f". That of the current directory is not read: export OS_CLIENT_CONFIG_FILE={here}"

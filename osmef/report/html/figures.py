@@ -37,6 +37,7 @@ from matplotlib.patches import StepPatch
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from osmef.errors import NothingToDrawError
+from osmef.files import is_file
 from osmef.report.data import Data
 from osmef.report.figures import FigureOptions, Possible, possible
 from osmef.report.figures import draw as draw_kind
@@ -554,7 +555,7 @@ def _further_kinds(data: Data) -> Iterator[FigureKind]:
         yield FigureKind.TOPOLOGY
     if len(cells) > _FEW_CELLS:
         return
-    files = [run.intervals for run in data.runs if run.intervals.is_file()]
+    files = [run.intervals for run in data.runs if is_file(run.intervals)]
     if sum(file.stat().st_size for file in files) <= _MOST_INTERVALS_BYTES:
         yield FigureKind.INTERVALS
     if cells.size().max() >= _FEWEST:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 import osmef
 from osmef.errors import InputError
-from osmef.files import open_file
+from osmef.files import exists, open_file
 from osmef.results.files import storage, write_atomically
 from osmef.results.measure import PREFIXED, Measure, shown_unit
 from osmef.results.summary import MetricSummary
@@ -64,7 +64,7 @@ def check_output(output: Path) -> None:
             where="--output",
             cure="let the file end with .html",
         )
-    if not output.exists():
+    if not exists(output):
         return
     with storage("look at", output), open_file(output) as file:
         head = file.read(_HEAD_BYTES)

@@ -16,7 +16,7 @@ from osmef.analysis.differences import (
     differing_keys_with_groups,
     with_groups,
 )
-from osmef.files import open_file
+from osmef.files import exists, open_file
 from osmef.report.html.layout import NOTHING, Column, Emphasis, Field, Table, names, text
 from osmef.report.summary import LIMITS, expectations, money, parts_of, short_cells
 from osmef.results.brief import brief_summary, brief_trials, trial_count_warning
@@ -70,7 +70,7 @@ class ShownRun:
 
 def read_run(number: int, directory: RunDirectory) -> ShownRun:
     """Read a run. Raises InputError where it is damaged or of a newer version, StorageError."""
-    summary = directory.read_summary() if directory.summary.exists() else None
+    summary = directory.read_summary() if exists(directory.summary) else None
     trials, failed = _trials(directory)
     found = min(directory.path.glob("scenario.*"), default=None)
     return ShownRun(

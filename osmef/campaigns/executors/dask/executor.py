@@ -41,6 +41,7 @@ from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Event, WorkerAssigned, WorkerLost
 from osmef.engine.journal import Journal
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
+from osmef.files import exists, is_file
 from osmef.providers import AMBIENT
 from osmef.providers.base import Resource
 from osmef.results.files import append_line, storage, write_atomically
@@ -527,13 +528,13 @@ class RunMirror:
 
     def files(self) -> dict[str, bytes]:
         """Return the files that a worker needs to resume: all but tables, if there is a journal."""
-        if not self._journal.path.exists():
+        if not exists(self._journal.path):
             return {}
         with storage("read", self.path):
             return {
                 str(path.relative_to(self.path)): path.read_bytes()
                 for path in self.path.rglob("*")
-                if path.is_file() and _is_transferable(path)
+                if is_file(path) and _is_transferable(path)
             }
 
     def append(self, name: str, line: bytes) -> None:
@@ -553,7 +554,7 @@ class RunMirror:
 
     def note(self, event: Event) -> bool:
         """Append to the journal if it exists; return whether it does."""
-        begun = self._journal.path.exists()
+        begun = exists(self._journal.path)
         if begun:
             self._journal.note(event)
         return begun
