@@ -214,7 +214,9 @@ def blocks(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
     if cells.size < 2 or cells.max() < 2:
         return empty
     values = known.set_index(["run", "group", "cell"])[metric].astype("float64")
-    found = values.unstack("cell", sort=False)
+    # pandas 2 confuses cells where unstack does not sort.
+    in_order = values.index.droplevel("cell").unique(), values.index.unique("cell")
+    found = values.unstack("cell").reindex(index=in_order[0], columns=in_order[1])
     return _by_pair(found, known) if has_pairs(known) else found
 
 

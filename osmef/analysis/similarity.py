@@ -52,7 +52,9 @@ def machine_vectors(measured: pd.DataFrame) -> pd.DataFrame:
     1 (EasyCompare).
     """
     medians = measured.groupby([*MACHINE, "component"], sort=False)["value"].median()
-    vectors = medians.unstack("component", sort=False)
+    # pandas 2 confuses components where unstack does not sort.
+    machines = medians.index.droplevel("component").unique()
+    vectors = medians.unstack("component").reindex(machines)
     return vectors[[one for one in COMPONENTS if one in vectors]].rename_axis(columns=None)
 
 

@@ -163,9 +163,9 @@ PARTS = {
         ),
         Part(
             "packages",
-            "the wheel in an environment of its own",
+            "the wheel in an environment of its own, and the oldest packages that it allows",
             ("pyproject.toml", "agents/build.py", "osmef/cli/", "tests/packages/"),
-            minutes=6,
+            minutes=9,
             debian=("openssh-server",),
             online=True,
         ),
