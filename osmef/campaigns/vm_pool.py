@@ -65,25 +65,32 @@ class PooledVms:
     """The pooled VMs of a platform, if any exist, and their uncharged cost.
 
     ``session`` used them last. What they cost while one uses them is in its own run's cost.
+    They are idle ``since`` then, by ``Clock.steady``: a clock that is set costs nothing.
     ``why_recreated`` is why the last ones did not serve, until others do;
     ``messages`` are the lines to log.
     """
 
     platform: str
+    clock: Clock
     lock: threading.Lock = field(default_factory=threading.Lock)
     holding: HeldEndpoints | None = None
     session: int = 0
-    since: datetime | None = None
+    since: float | None = None
     unpaid_cost: float = 0.0
     currency: str | None = None
     why_recreated: str | None = None
     messages: list[str] = field(default_factory=list)
 
-    def accrue(self, now: datetime) -> None:
+    @property
+    def idle_s(self) -> float:
+        """How long they have been idle, in seconds, of which the cost is not counted yet."""
+        return 0.0 if self.since is None else self.clock.steady() - self.since
+
+    def accrue(self) -> None:
         """Add the cost of the idle time so far to ``unpaid_cost``, in ``currency``."""
-        cost = self.per_hour
+        cost, now = self.per_hour, self.clock.steady()
         if self.since is not None and cost is not None:
-            self.unpaid_cost += cost.amount * max(0.0, (now - self.since).total_seconds()) / _HOUR_S
+            self.unpaid_cost += cost.amount * (now - self.since) / _HOUR_S
             self.currency = cost.currency
             self.since = now
 
@@ -133,7 +140,9 @@ class VmPool:
         does not serve can't be destroyed; Interrupted.
         """
         with self._lock:
-            pair = self._pairs.setdefault(request.platform, PooledVms(request.platform))
+            pair = self._pairs.setdefault(
+                request.platform, PooledVms(request.platform, self._clock)
+            )
         while not pair.lock.acquire(timeout=_POLL_S):
             user.stop.check()
         try:
@@ -143,7 +152,7 @@ class VmPool:
                 self._provision(pair, request, plan, user)
             holding = pair.holding
             assert holding is not None  # noqa: S101 - made above
-            pair.accrue(self._clock.now())
+            pair.accrue()
             pair.since = None
             holding.note(EndpointsLent(request.session))
             why_recreated, pair.why_recreated = pair.why_recreated, None
@@ -158,7 +167,7 @@ class VmPool:
         if pair.holding is not None:
             pair.holding.user = User(CancellationToken(), Observer())
             if pair.since is None:
-                pair.since = self._clock.now()
+                pair.since = self._clock.steady()
                 pair.holding.note(Returned(pair.session))
 
     def _look(self, pair: PooledVms, plan: Plan, user: User) -> None:
@@ -177,7 +186,7 @@ class VmPool:
 
     def _provision(self, pair: PooledVms, request: LoanRequest, plan: Plan, user: User) -> None:
         pair.holding = self._make(plan, request.out, request.until, user)
-        pair.since = self._clock.now()
+        pair.since = self._clock.steady()
         try:
             pair.holding.note(Requested(request.session))
             pair.holding.make()
@@ -189,7 +198,7 @@ class VmPool:
         """Destroy idle VMs. Raises OsmefError; a later call retries."""
         if pair.holding is not None:
             pair.holding.close()
-            pair.accrue(self._clock.now())
+            pair.accrue()
             pair.holding, pair.since = None, None
 
     def close(self) -> list[OsmefError]:
@@ -208,7 +217,7 @@ _AGAIN = timedelta(minutes=10)
 _MOST_TRIES = 3
 _HOUR = timedelta(hours=1)
 # The cost of idle VMs need not be known more often.
-_OFTEN = timedelta(minutes=1)
+_OFTEN_S = 60.0
 
 
 class PoolPolicy:
@@ -283,15 +292,15 @@ class PoolPolicy:
                 "note", f"{directory.id}: VMs that were kept no longer exist, nor do their keys"
             )
 
-    def charge_idle(self, now: datetime) -> None:
+    def charge_idle(self) -> None:
         """Charge the cost of idle VMs to their last session."""
         with self._idle(self._pairs, ()) as pairs:
             for pair in pairs:
-                if pair.unpaid_cost or (pair.since is not None and now - pair.since >= _OFTEN):
-                    self._count(pair, now)
+                if pair.unpaid_cost or pair.idle_s >= _OFTEN_S:
+                    self._count(pair)
 
-    def _count(self, pair: PooledVms, now: datetime) -> None:
-        pair.accrue(now)
+    def _count(self, pair: PooledVms) -> None:
+        pair.accrue()
         if pair.unpaid_cost and pair.currency:
             self._store.pay(self._row.id, pair.session, pair.unpaid_cost, pair.currency)
             pair.unpaid_cost = 0.0
@@ -315,7 +324,7 @@ class PoolPolicy:
     ) -> None:
         """Release idle VMs that no further session needs, or that exceed the budget."""
         self._log_events()
-        self.charge_idle(now)
+        self.charge_idle()
         ready = [
             pair for pair in self._pairs_with_vms if self._again_at.get(pair.platform, now) <= now
         ]
@@ -365,7 +374,7 @@ class PoolPolicy:
     def _release(self, going: Sequence[tuple[PooledVms, str]], now: datetime) -> None:
         errors = map_concurrently(self._destroy, [pair for pair, _ in going])
         for (pair, why), error in zip(going, errors, strict=True):
-            self._count(pair, now)
+            self._count(pair)
             if error is None:
                 self._tries.pop(pair.platform, None)
                 self._again_at.pop(pair.platform, None)

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import TypeVar
@@ -68,10 +68,19 @@ class Journal:
         self.path = path
         self.unnoted: StorageError | None = None
         self._lock = threading.Lock()
+        self._opened, self._since = datetime.now(UTC), _since_boot()
+
+    def now(self) -> datetime:
+        """Return the time by the clock as it was when this was made.
+
+        One that is set while a run works changes neither its lengths, such as those that VMs cost,
+        nor the order of its trials.
+        """
+        return self._opened + timedelta(seconds=_since_boot() - self._since)
 
     def note(self, event: Event) -> None:
         """Append an event."""
-        record = {"at": datetime.now(UTC).isoformat(), **written(event)}
+        record = {"at": self.now().isoformat(), **written(event)}
         with self._lock:
             append_line(self.path, json.dumps(record).encode())
 
@@ -110,6 +119,11 @@ class Journal:
                     entry = JournalLine(number, None, None, None, f"it is not JSON: {error}")
             if entry.damage is None or is_whole:
                 yield entry
+
+
+def _since_boot() -> float:
+    """Return the seconds since boot, with those in which the machine slept."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from osmef.analysis.bulk_transfer import trial_limit
 from osmef.analysis.quantiles import is_narrow_enough
 from osmef.engine.cancellation import CancellationToken, map_cancellable
 from osmef.engine.events import Observer
+from osmef.engine.journal import Journal
 from osmef.engine.placement import (
     PairPlacement,
     TrialConflicts,
@@ -118,6 +119,7 @@ class TrialContext:
     sites: Sites
     stations: dict[str, Station]
     directory: RunDirectory
+    journal: Journal
     observer: Observer
     stop: CancellationToken
     session_tag: SessionTag = field(default_factory=SessionTag)
@@ -200,7 +202,7 @@ def _run_trial(context: TrialContext, planned: PlannedTrial) -> EndedTrial:
     """Run one trial. Its failure is recorded; only a cancellation is raised."""
     context.stop.wait(planned.cell.cell.scenario.pause)
     context.observer.trial_started(planned)
-    started_at, started = datetime.now(UTC), time.monotonic()
+    started_at, started = context.journal.now(), time.monotonic()
     outcome, failure = Outcome(metrics={}), None
     carried: list[Carried] = []
     silent: Sequence[str] = ()

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC
 from hashlib import sha256
 
 from osmef.engine.cancellation import map_cancellable
@@ -313,7 +313,7 @@ def measure_group(
     again. Locations are read after each batch. Raises Interrupted, StorageError, and CapacityError
     where an endpoint no longer belongs to the run.
     """
-    journal = Journal(context.directory.journal)
+    journal = context.journal
     left = list(trials)
     while some := [one for one in left if is_measurable(one, context.stations)]:
         batch = Batch(some)
@@ -378,7 +378,7 @@ def _await(context: TrialContext, stations: Sequence[Station], journal: Journal)
         format_duration(context.reconnect_timeout_s),
     )
     context.observer.activity(f"no answer from {names}: waiting up to {limit}")
-    since, began = datetime.now(UTC), time.monotonic()
+    since, began = journal.now(), time.monotonic()
     retry = Retry(context.stop.check, context.reconnect_timeout_s)
 
     def reach(station: Station) -> OsmefError | float:

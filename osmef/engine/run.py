@@ -170,7 +170,8 @@ class Run:
         try:
             provisioned = self.held.select([request.name for request in requests])
             # Who takes away what is held takes away what is left on it, by the same mark.
-            self._use(missing, self.held.sites, provisioned, replace(context, run=self.held.id))
+            held = replace(context, run=self.held.id)
+            self._use(missing, self.held.sites, provisioned, held, journal)
         finally:
             journal.note(Released())
 
@@ -184,7 +185,7 @@ class Run:
         try:
             self.observer.activity(f"provisioning {counted(len(context.requests), 'endpoint')}")
             provisioned = provision(sites, context, cells, self._tries, journal.note)
-            self._use(missing, sites, provisioned, context)
+            self._use(missing, sites, provisioned, context, journal)
         except (Interrupted, LostError):
             cut_short = True
             raise
@@ -219,11 +220,12 @@ class Run:
         sites: Sites,
         provisioned: ProvisionedEndpoints,
         context: RunContext,
+        journal: Journal,
     ) -> None:
         """Deploy the agent, measure, and remove it."""
         stations: dict[str, Station] = {}
         layers: Layers | None = None
-        journal, tags = Journal(self.directory.journal), RunPrices(self.plan.study.scenario)
+        tags = RunPrices(self.plan.study.scenario)
         self.observer.activity(
             f"putting the agent on {counted(len(provisioned.endpoints), 'endpoint')}"
         )
@@ -241,7 +243,7 @@ class Run:
                     station, provisioned.earlier.get(name, []), tags.expected_price(*what)
                 )
                 journal.note(Deployed(info, tags.max_price(*what)))
-            shared = (sites, stations, self.directory, self.observer, self.stop)
+            shared = (sites, stations, self.directory, journal, self.observer, self.stop)
             rule = StoppingRule(self.plan, self.directory.read_trials().trials)
             more = (session_tag_of(journal.history()), self.reconnect_timeout_s, layers, rule)
             self._measure(missing, TrialContext(*shared, *more))
@@ -292,7 +294,7 @@ class Run:
         """
         span = span_of(self.plan.study.scenario, missing)
         self.observer.measuring(len(missing), span, self.measures)
-        starts = len(Journal(self.directory.journal).history().all(Started))
+        starts = len(context.journal.history().all(Started))
         moment = first_moment(missing[0].group, starts)
         facts = collect_facts(context.stations, self.directory, moment, {})
         for text in warnings_from_facts(self.plan.cells, facts):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -111,6 +112,21 @@ def test_the_cost_of_vms_kept_between_sessions_is_counted(kept: Kept) -> None:
     measured = {(one.slot, one.platform) for one in kept.stage.sessions}
     table = planned_table(kept.stage.campaign_plan.campaign, kept.stage.sessions, measured)
     assert table["cost"].sum() == pytest.approx(whole)
+
+
+def test_a_clock_that_is_set_costs_nothing(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, jumps = kept.stage.clock.wait, [timedelta(hours=2)]
+
+    def waits(until: datetime | None, wake: threading.Event) -> None:
+        if jumps and SessionState.DONE in kept.stage.states:
+            kept.stage.clock.set(jumps.pop())
+        else:
+            wait(until, wake)
+
+    monkeypatch.setattr(kept.stage.clock, "wait", waits)
+    kept.conduct()
+    stood = 0.20 * (6 * 24 - 2 + LENGTH / timedelta(hours=1))
+    assert kept.stage.store.spent(1) == pytest.approx(stood, rel=1e-3)
 
 
 def test_the_plan_counts_from_the_first_session_to_the_last(kept: Kept) -> None:

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmef.engine.events import Ended, Provisioning, Released, Started
 from osmef.engine.journal import Journal
 from osmef.errors import StorageError
 from osmef.providers.base import Resource
 from osmef.results.files import append_line
 from tests.journals import read_notes, write_note
+from tests.set_clock import set_clock
 from tests.small_files import small_files
 
 SANDBOX = Resource("local", "sandbox", "one", run="r")
@@ -76,6 +78,22 @@ def test_a_run_is_worked_on_from_each_start_to_its_end(
         line = {"at": moment(minute).isoformat(), **known, **extra}
         append_line(journal.path, json.dumps(line).encode())
     assert journal.history().worked_s([moment(2)]) == minutes * 60
+
+
+@pytest.mark.parametrize("hours", [-1, 25])
+def test_a_clock_that_is_set_changes_no_length(
+    hours: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.note(Started())
+    journal.note(Provisioning({"vm": None}, {}))
+    set_clock(monkeypatch, timedelta(hours=hours))
+    journal.note(Released())
+    journal.note(Ended())
+    history = journal.history()
+    (period,) = history.cost_periods
+    assert timedelta(0) <= period.end - period.begin < timedelta(minutes=1)
+    assert 0 <= history.worked_s() < 60
 
 
 @given(cut=st.integers(0, 400))

@@ -10,6 +10,7 @@ import pytest
 from osmef.engine import measure
 from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Observer
+from osmef.engine.journal import Journal
 from osmef.engine.measure import Batch, EndedTrial, TrialContext, run_trials
 from osmef.engine.placement import TrialConflicts
 from osmef.engine.plan import PlannedTrial, make_plan
@@ -45,7 +46,9 @@ RunTrial = Callable[[TrialContext, PlannedTrial], EndedTrial]
 def bench(tmp_path: Path) -> Iterator[TrialContext]:
     stop = CancellationToken()
     with RunDirectory.create(tmp_path, "many", "name: many\n", ".yaml") as directory:
-        yield TrialContext(sites_of(PLAN.study.scenario), {}, directory, Observer(), stop)
+        journal = Journal(directory.journal)
+        sites = sites_of(PLAN.study.scenario)
+        yield TrialContext(sites, {}, directory, journal, Observer(), stop)
     stop.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import threading
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.memory import exchanges, http
 from tests.memory.cloud import APART, NEAR, ROUTED, World, memory_world
 from tests.memory.lab import Lab
 from tests.memory.model import Path
+from tests.set_clock import set_clock
 
 REPEAT = 3
 EVERYWHERE = f"""
@@ -263,6 +265,26 @@ def test_clocks_that_differ_start_all_at_one_moment(lab: Lab, world: World) -> N
     offsets = {one["name"]: one["facts"]["after"]["clock_offset_s"] for one in summary["endpoints"]}
     assert offsets["sender-h1-t1"] == pytest.approx(60.0, abs=0.1)
     assert offsets["receiver-h2-t1"] == pytest.approx(0.0, abs=0.1)
+
+
+@pytest.mark.parametrize("hours", [-1, 25])
+def test_a_clock_that_is_set_in_a_run_changes_no_length_and_no_order(
+    hours: int, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def set_at_second(planned: PlannedTrial) -> None:
+        if planned.index == 1:
+            set_clock(monkeypatch, timedelta(hours=hours))
+
+    lab.watcher.beginning = set_at_second
+    run = lab.run("name: set\nrepeat: 3\nparallel: 1\n")["run"]
+    starts = [trial.started_at for trial in lab.trials if trial.started_at]
+    assert len(starts) == 3
+    assert starts == sorted(starts)
+    times = [datetime.fromisoformat(run[key]) for key in ("started_at", "ended_at")]
+    length_s = (times[1] - times[0]).total_seconds()
+    assert 0 < length_s < 60
+    assert run["worked_s"] == pytest.approx(length_s)
+    assert 0 < run["vm_hours"] <= 2 * length_s / 3600
 
 
 def test_pairs_start_one_after_the_other_where_they_are_to(lab: Lab) -> None:

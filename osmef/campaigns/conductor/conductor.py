@@ -251,7 +251,7 @@ class Conductor:
         if not self._stopping:
             self._skips.cleaning.start_due(now, self._wake)
         self._log.note_problems()
-        self._pool_policy.charge_idle(now)
+        self._pool_policy.charge_idle()
         soon = None
         if phase is CampaignPhase.ACTIVE and not self._stopping:
             soon = self._dispatcher.begin(now, self._log, self._skips)
