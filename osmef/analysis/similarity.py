@@ -95,7 +95,7 @@ class Resampled:
     """Logarithms of a machine type's vector, and of bootstrap samples of it.
 
     ``logs`` has m components, ``draws`` a row for each draw; ``is_enough`` says whether there are
-    measurements enough for an interval.
+    measurements enough for an interval, all above 0.
     """
 
     logs: Floats
@@ -106,7 +106,7 @@ class Resampled:
 def resampled(measured: pd.DataFrame, vectors: pd.DataFrame) -> dict[object, Resampled]:
     """Bootstrap the measurements of each machine type, component by component.
 
-    ``measured`` and ``vectors`` are those of ``machine_vectors``, all values above 0. The seed is
+    ``measured`` and ``vectors`` are those of ``machine_vectors``, all medians above 0. The seed is
     fixed, so that the same measurements give the same intervals.
 
     Assumed is that measurements are independent.
@@ -127,9 +127,11 @@ def _resampled(
     for component in components:
         values = measured["value"][measured["component"] == component].to_numpy("float64")
         is_given = component in GIVEN
-        is_enough = is_enough and (is_given or len(values) >= LEAST_N)
+        # Of a measurement of 0 the median may be 0, too, and then the ratio has no bound.
+        is_spread = not is_given and values.min() > 0
+        is_enough = is_enough and (is_given or (is_spread and len(values) >= LEAST_N))
         logs.append(np.log(np.median(values)))
-        if is_given:
+        if not is_spread:
             draws.append(np.full(_DRAWS, logs[-1]))
         else:
             drawn = values[random.integers(0, len(values), (_DRAWS, len(values)))]
@@ -138,7 +140,9 @@ def _resampled(
 
 
 def similarity_interval(one: Resampled, other: Resampled) -> tuple[float, float] | None:
-    """Return the 95 % interval of the similarity of two machine types; None for too few trials.
+    """Return the 95 % interval of the similarity of two machine types, or None.
+
+    There is none for too few trials, nor where one has measured 0.
 
     Of each component the ratio of the two medians gets an interval, all of them together at the
     level of 99 % (the largest standardized deviation of the resampled ratios); the answer is from

@@ -355,7 +355,7 @@ def _comparable(table: pd.DataFrame) -> pd.DataFrame:
     names = list(dict.fromkeys(zip(table["provider"], table["flavor"], strict=True)))
     kept, left = [], {}
     for component in COMPONENTS if names else ():
-        rows = table[table["component"].eq(component) & table["value"].gt(0)]
+        rows = table[table["component"].eq(component) & table["value"].notna()]
         programs = {name: set[str]() for name in names}
         for provider, flavor, by in zip(rows["provider"], rows["flavor"], rows["by"], strict=True):
             programs[provider, flavor].add(by)

@@ -102,6 +102,19 @@ def test_an_interval_holds_the_similarity_and_is_a_point_where_nothing_spreads()
     assert intervals(measured(a_m=noisy, b_n=noisy)) == found, "the seed is fixed"
 
 
+@pytest.mark.parametrize("bad", [0.0, -3.0])
+def test_a_measurement_that_is_not_positive_leaves_no_interval(bad: float) -> None:
+    usual = [9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0]
+    found = counterparts(
+        measured(
+            aws_m={"network_mb_per_s": usual},
+            gce_n={"network_mb_per_s": [bad, bad, bad, 12.0, 13.0, 14.0, 15.0]},
+        )
+    )
+    assert found["similarity"].tolist() == [1.0, 1.0]
+    assert found[["ci95_low", "ci95_high"]].isna().all(axis=None)
+
+
 def test_too_few_measurements_have_no_interval() -> None:
     assert intervals(measured(a_m={"cpu_s": [5] * 6}, b_n={"cpu_s": [5] * 5})) is None
     assert intervals(measured(a_m={"threads": [2]}, b_n={"threads": [2]})) == (1, 1)

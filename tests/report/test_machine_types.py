@@ -102,6 +102,16 @@ def test_only_what_all_machine_types_have_is_compared(make_run: MakeRun) -> None
         measured_machines(Data(aws))
 
 
+def test_a_measurement_of_0_counts(make_run: MakeRun) -> None:
+    runs = [make_run("aws", "m5", (8e8, 8e7)), make_run("gce", "n1", (1.6e9, 1.6e8))]
+    log = RunDirectory(runs[0]).trials
+    first, _, rest = log.read_text().partition("\n")
+    log.write_text(first.replace("800000000.0", "0.0") + "\n" + rest)
+    table = measured_machines(Data(*runs))
+    rates = table["value"][table["component"].eq("network_mb_per_s") & table["flavor"].eq("m5")]
+    assert rates.tolist() == [0.0, 100.0, 100.0]
+
+
 def test_machines_without_a_flavor_are_no_machine_types(make_run: MakeRun) -> None:
     data = Data(make_run("static", None, (8e8, 8e8)))
     with pytest.raises(NothingToDrawError, match="two machine types"):
