@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,8 @@ from osmef.campaigns.conductor.cleanup import ConductorContext
 from osmef.campaigns.conductor.conductor import Conductor
 from osmef.campaigns.executors.session import Measure, SessionJob, SessionResult
 from osmef.campaigns.process_identity import this_process
-from osmef.campaigns.state.rows import LEASE, CampaignPhase, SessionRow, SessionState
+from osmef.campaigns.state.rows import LEASE, CampaignPhase, Refusal, SessionRow, SessionState
+from osmef.campaigns.watching.web import CampaignPages
 from osmef.engine.cancellation import CancellationToken
 from osmef.engine.journal import Journal
 from osmef.errors import Interrupted
@@ -81,8 +82,8 @@ def test_a_clock_that_was_wrong_for_a_while_costs_nothing(
     assert stage.conduct(done) is CampaignPhase.ENDED
     assert stage.states == [SessionState.DONE] * 7
     assert [text for kind, text in stage.told if kind == "gap"] == [
-        "the clock was set by 25550 days, 0:00:00",
-        "the clock was set by -25550 days, 0:00:00",
+        "the clock was set forward by 613200 h",
+        "the clock was set back by 613200 h",
     ]
 
 
@@ -304,3 +305,11 @@ def test_sessions_are_started_in_batches_so_that_a_stop_is_noticed(tmp_path: Pat
         counts.append(len(executor.works))
     assert counts == [100, 200, 250, 250]
     assert mine._next > stage.clock.time
+
+
+def test_a_session_never_runs_for_less_than_no_time(stage: Stage) -> None:
+    """The page of a campaign whose clock was set back while a session runs."""
+    begun = datetime.now(UTC) + timedelta(hours=1)
+    assert not isinstance(stage.store.claim(stage.sessions[0], this_process(), begun), Refusal)
+    page = CampaignPages(stage.store).campaign("test")
+    assert "<td>0 ms</td>" in page

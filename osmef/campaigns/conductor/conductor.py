@@ -26,7 +26,7 @@ from osmef.campaigns.vm_pool import PoolPolicy
 from osmef.campaigns.watching.monitoring import CampaignLog
 from osmef.engine.cancellation import CancellationToken
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
-from osmef.units import counted
+from osmef.units import counted, format_duration
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store
@@ -193,7 +193,9 @@ class Conductor:
         """Return whether the clock jumped, or no conductor was active for a while."""
         seen = self._watch.read(now)
         if seen.set_by:
-            self._log.note("gap", f"the clock was set by {seen.set_by}")
+            by_s = seen.set_by.total_seconds()
+            way = "back" if by_s < 0 else "forward"
+            self._log.note("gap", f"the clock was set {way} by {format_duration(abs(by_s))}")
         if seen.set_by < timedelta(0):
             self._store.plan_again(self._campaign, [SessionState.MISSED], now)
         if seen.slept_since is not None:

@@ -214,9 +214,9 @@ def _coming(sessions: Sequence[SessionRow], now: datetime) -> list[SessionRow]:
 
 
 def _running(session: SessionRow, now: datetime) -> RunningEntry:
-    since = (
-        format_duration((now - session.started_at).total_seconds()) if session.started_at else ""
-    )
+    since = ""
+    if session.started_at is not None:  # later than now where the clock was set back
+        since = format_duration(max(0.0, (now - session.started_at).total_seconds()))
     live = read_live(Path(session.directory)) if session.directory else None
     if live is None:
         return RunningEntry(session, since, "nothing is known of it yet", [])
