@@ -251,6 +251,22 @@ def test_impossible_settings_are_rejected_before_the_run(keys: dict[str, Any], s
         tool("unixbench", **keys)
 
 
+@pytest.mark.parametrize(("score", "known"), [(28_472_624, True), (542_205_191, False)])
+def test_arithmetic_that_the_compiler_left_out_is_no_number(score: int, known: bool) -> None:
+    """The scores of gcc and of zig on one machine."""
+    built = tool("unixbench", tests=["int", "pipe"], iterations=1, copies=1)
+    log = "".join(
+        f"\n{'#' * 56}\n{name} -- 1 copy\n==> x\n\n#### Pass 1\n\n\n# COUNT0: {10 * count}\n"
+        "# COUNT1: 1\n# COUNT2: lps\n# elapsed: 10\n# pid: 1\n# status: 0\n\n"
+        for name, count in (("Arithmetic Test (int)", score), ("Pipe Throughput", 700_000_000))
+    )
+    metrics = numbers(built, log.encode())
+    assert metrics["int_per_s"] == (pytest.approx(score) if known else None)
+    assert metrics["pipe_per_s"] == pytest.approx(700_000_000)
+    notes = [*tool_settings(tests=["int", "pipe"]).warnings_from_metrics(metrics)]
+    assert len(notes) == (0 if known else 1)
+
+
 def test_a_log_of_other_tests_or_passes_is_an_error() -> None:
     output = (OUTPUTS / "unixbench" / "index-2.txt").read_bytes()
     assert numbers(tool("unixbench", iterations=5), output)["unixbench_index"]

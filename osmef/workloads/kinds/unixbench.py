@@ -76,6 +76,10 @@ BASELINE: Mapping[str, float] = {
 }
 """George's scores in the tests of the index of the system."""
 
+_ARITHMETIC = ("short", "int", "long", "float", "double")
+_MOST_ARITHMETIC_PER_S = 1.5e8
+"""No CPU makes a loop of 100 divisions more often; one without them it does."""
+
 _TEST = re.compile(r"^#{40,}\n(.+) -- ([0-9]+) cop(?:y|ies)$", re.MULTILINE | re.ASCII)
 _PASS = re.compile(r"^#### Pass ([0-9]+)$", re.MULTILINE | re.ASCII)
 _COPY = re.compile(r"(?:^# [A-Za-z]+[0-9]?: .*\n)+", re.MULTILINE)
@@ -373,6 +377,16 @@ class UnixbenchSettings(WorkSettings):
                 " than a usual build: compare it with others of these, or give a directory"
             )
 
+    def warnings_from_metrics(self, metrics: Mapping[str, float | None]) -> Iterator[str]:
+        """Warn of tests without their arithmetic."""
+        names = [one for one in self.tests if one in _ARITHMETIC]
+        if empty := [one for one in names if metrics.get(_name(one), 0.0) is None]:
+            yield (
+                f"{', '.join(empty)} of UnixBench counted loops without any arithmetic, as its"
+                " compiler leaves out unused results (clang does, and so zig): build it with gcc"
+                " on the endpoint, and give its directory"
+            )
+
     def passes_of(self, test: str) -> int:
         """Return the number of a test's passes."""
         return self.iterations if test in _LONG else max(1, (self.iterations + 1) // 3)
@@ -469,7 +483,15 @@ workload: {kind: unixbench, copies: 1, tests: [dhry2reg, pipe], iterations: 1}""
             raise OutputError("these are not the tests that were wanted", tail=printed.tail)
         index = output.index if output.index is not None else output.partial_index
         indices = {one.name: index for one in self.output_measures if one.name.endswith("_index")}
-        return {**indices, **{_name(test): _value(one) for test, one in output.scores.items()}}
+        scores = {_name(test): _value(one) for test, one in output.scores.items()}
+        return {**indices, **scores, **_without_arithmetic(output)}
+
+
+def _without_arithmetic(output: UnixbenchOutput) -> Mapping[str, None]:
+    """Return null for each arithmetic test from which the compiler has removed the arithmetic."""
+    most = _MOST_ARITHMETIC_PER_S * output.copies
+    found = {test: output.scores[test].score for test in _ARITHMETIC if test in output.scores}
+    return {_name(test): None for test, score in found.items() if score > most}
 
 
 def _value(score: Score) -> float:
