@@ -48,8 +48,8 @@ class PricePerformance:
 class PriceTable:
     """The known prices of a table with the columns of ``KEY`` and ``PRICE``.
 
-    Raises InputError where a column is not there, a price is not above 0, or a flavor has two of
-    them in one region.
+    Raises InputError where a column is not there, a price is not above 0 or has no currency, or a
+    flavor has two of them in one region.
     """
 
     def __init__(self, prices: pd.DataFrame) -> None:
@@ -67,6 +67,8 @@ class PriceTable:
             name = f"{row['provider']} {row['flavor']}"
             if not row["price_per_hour"] > 0:
                 problems.append(f"{name}: a price of {row['price_per_hour']:g}")
+            if row["currency"] is None:
+                problems.append(f"{name}: a price without a currency")
             of = self._known[row["provider"], row["flavor"]]
             if row["region"] in of:
                 problems.append(f"{name}: several prices")
@@ -74,7 +76,8 @@ class PriceTable:
         if problems:
             raise InputError(
                 "these prices can't be used:\n" + "\n".join(f"  {one}" for one in problems),
-                cure="give each flavor one price above 0 in a region; leave out unknown ones",
+                cure="give each flavor one price above 0 in a region, with its currency; leave out"
+                " unknown ones",
             )
 
     def find(self, provider: Any, flavor: Any, region: Any = None) -> dict[Any, Any] | None:
