@@ -103,8 +103,8 @@ def _run(source: SourceCode, tool: ToolRunner, machine: Architecture) -> None:
         for step in source.steps:
             tool.run([word.replace("{target}", machine.zig) for word in step])
     except SupplyError as error:
-        if source.shared:
-            error.cure = f"read what it said; this machine needs: {', '.join(source.shared)}"
+        if packages := (*source.shared, *source.tools):
+            error.cure = f"read what it said; this machine needs: {', '.join(packages)}"
         raise
 
 

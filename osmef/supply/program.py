@@ -117,6 +117,8 @@ class SourceCode:
     shared: tuple[str, ...] = ()
     """Debian's packages that this machine has to have for the steps. Where some are named, the
     program is built with shared libraries, which go along; so for this machine's kind only."""
+    tools: tuple[str, ...] = ()
+    """Debian's packages of what the steps need beside a compiler."""
     adds: tuple[tuple[str, str], ...] = ()
     """Files of OSMeF's own, names and texts, that are laid into the folder beforehand."""
     language: Language = "c"

@@ -146,6 +146,13 @@ def test_the_build_packages_needed_for_shared_libraries_are_reported(code: Path)
 
 
 @needs_gcc
+def test_the_tools_that_the_steps_need_are_reported(code: Path) -> None:
+    with pytest.raises(SupplyError) as found:
+        build(code, ("no-such-tool",), tools=("autoconf", "make"))
+    assert "no-such-tool" in found.value.message
+    assert found.value.cure == "read what it said; this machine needs: autoconf, make"
+
+
 def test_files_of_ours_are_built_with_it(code: Path, tmp_path: Path) -> None:
     ours = ("ours.h", "#define THREADS 7\n")
     step = ("gcc", "-static", "-O2", "-include", "ours.h", "hello.c", "-o", "hello")

@@ -517,8 +517,8 @@ def _program(name: str) -> Program:
         ("./configure", "--host={target}", "CFLAGS=-O2 -fcommon -std=gnu89"),
         ("make", "-C", "src", name),
     )
-    origin = "https://github.com/HewlettPackard/netperf"
-    source = SourceCode(steps=steps, products=(f"src/{name}",), origin=origin)
+    origin, tools = "https://github.com/HewlettPackard/netperf", ("autoconf", "automake", "make")
+    source = SourceCode(steps=steps, products=(f"src/{name}",), origin=origin, tools=tools)
     return Program(name, package="netperf", component="non-free", source=source, version=("-V",))
 
 

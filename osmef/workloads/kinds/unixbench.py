@@ -446,6 +446,7 @@ workload: {kind: unixbench, copies: 1, tests: [dhry2reg, pipe], iterations: 1}""
             "unixbench",
             source=SourceCode(
                 origin="https://github.com/kdlucas/byte-unixbench",
+                tools=("make",),
                 steps=((*_MAKE, *(f"pgms/{name}" for name in _PROGRAMS)),),
                 products=tuple(
                     f"UnixBench/{path}"
