@@ -253,16 +253,20 @@ class History:
         ``signs``, such as the ends of trials. What reap destroys later is no work on the run.
         """
         periods: list[list[datetime]] = []
+        killed: list[list[datetime]] = []
         is_over = True
         for at, event in self._whole:
             if isinstance(event, Started):
                 periods.append([at])
+                killed.append(periods[-1])
                 is_over = False
             elif not is_over and not isinstance(event, Destroyed | Extended):
                 periods[-1].append(at)
                 is_over = isinstance(event, Ended)
+                if isinstance(event, Released | Ended):
+                    killed = [one for one in killed if one is not periods[-1]]
         for sign in signs:
-            begun = [period for period in periods if period[0] <= sign]
+            begun = [period for period in killed if period[0] <= sign]
             if begun:
                 begun[-1].append(sign)
         return sum((max(period) - period[0]).total_seconds() for period in periods)
@@ -292,7 +296,7 @@ def _stretch(events: Iterable[tuple[datetime, Event]]) -> CostPeriod:
         elif isinstance(event, Deployed) and event.endpoint.name in prices:
             prices[event.endpoint.name] = event.endpoint.price
             most[event.endpoint.name] = event.most
-    return CostPeriod(times[0], times[-1], prices, most)
+    return CostPeriod(times[0], max(times), prices, most)
 
 
 _MACHINE = Path("/etc/machine-id")

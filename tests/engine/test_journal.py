@@ -64,9 +64,21 @@ EXTENDED = {"event": "extend", "repeat": 9}
         ([(0, "start"), (1, "gone"), (2, "end"), (90, "start")], 2),
         ([(0, "start"), (1, "held"), (90, DESTROYED)], 2),
         ([(0, "start"), (1, "held"), (90, "start"), (91, "end")], 3),
+        ([(0, "start"), (5, "end"), (-60, "start"), (-57, "end")], 8),
+        ([(0, "start"), (5, "gone"), (-60, "start"), (-57, "end")], 8),
         ([(7, "end")], 0),
     ],
-    ids=["once", "extended", "interrupted", "nothing missing", "reaped", "killed", "damaged"],
+    ids=[
+        "once",
+        "extended",
+        "interrupted",
+        "nothing missing",
+        "reaped",
+        "killed",
+        "clock set back",
+        "clock set back after an interruption",
+        "damaged",
+    ],
 )
 def test_a_run_is_worked_on_from_each_start_to_its_end(
     tmp_path: Path, lines: list[tuple[float, str | dict[str, Any]]], minutes: float
@@ -94,6 +106,18 @@ def test_a_clock_that_is_set_changes_no_length(
     (period,) = history.cost_periods
     assert timedelta(0) <= period.end - period.begin < timedelta(minutes=1)
     assert 0 <= history.worked_s() < 60
+
+
+def test_vms_of_a_killed_run_cost_until_its_last_line_where_the_clock_was_set_back_then(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    provisioning = {"event": "provision", "prices": {"vm": None}, "most": {}}
+    for minute, told in ((0, provisioning), (9, {"event": "end"}), (-50, DESTROYED)):
+        line = {"at": moment(minute).isoformat(), **told}
+        append_line(journal.path, json.dumps(line).encode())
+    (period,) = journal.history().cost_periods
+    assert period.end - period.begin == timedelta(minutes=9)
 
 
 @given(cut=st.integers(0, 400))
