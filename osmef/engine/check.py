@@ -17,6 +17,9 @@ from osmef.scenario.names import nearest_or_all
 from osmef.scenario.study import Cell, Study
 from osmef.scenario.workload import Role, UntilKnown, WorkloadSettings
 from osmef.workloads import TrialWorkload, measures_of
+from osmef.workloads.base import End
+
+_ENDS: tuple[End, ...] = ("sender", "receiver")
 
 
 def check_study(study: Study) -> None:
@@ -33,6 +36,7 @@ def check_study(study: Study) -> None:
         for key, message, cure in (*sites.problems(cell), *_lacking(cell), *_unmeasured_rule(cell))
     ]
     problems += _unexpected(study)
+    problems += _unused_bundles(study)
     if problems:
         raise InputError.from_problems(problems)
     try:
@@ -47,7 +51,7 @@ def check_study(study: Study) -> None:
 def _lacking(cell: Cell) -> Iterator[tuple[str, str, str]]:
     """Yield the programs that no endpoint could have: key, problem, and cure."""
     workload = TrialWorkload(cell.scenario)
-    run = dict.fromkeys((*workload.needs("sender"), *workload.needs("receiver")), "workload")
+    run = dict.fromkeys((one for end in _ENDS for one in workload.needs(end)), "workload")
     layers = dict.fromkeys(programs_of_layers(cell.scenario), "layer")
     if not run and not layers:
         return
@@ -59,6 +63,22 @@ def _lacking(cell: Cell) -> Iterator[tuple[str, str, str]]:
             check_supply(program)
         except SupplyError as error:
             yield key, error.message, str(error.cure)
+
+
+def _unused_bundles(study: Study) -> Iterator[Problem]:
+    """Yield the bundles of programs that no cell runs: such a name is a slip."""
+    given = {
+        (key, name): cell
+        for cell in study.cells
+        for key in ("workload", "background")
+        for name in getattr(getattr(cell.scenario, key), "bundles", ())  # programs have them
+    }
+    works = [TrialWorkload(cell.scenario) for cell in study.cells] if given else []
+    used = dict.fromkeys(one.name for work in works for end in _ENDS for one in work.needs(end))
+    for (key, name), cell in given.items():
+        if name not in used:
+            cure = nearest_or_all(name, used) if used else "leave it out"
+            yield cell.problem(f"{key}.bundles", f"nothing here runs a program {name!r}", cure)
 
 
 def _unmeasured_rule(cell: Cell) -> Iterator[tuple[str, str, str]]:

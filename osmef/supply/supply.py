@@ -380,7 +380,11 @@ def _obtained(program: Program, machine: Architecture) -> ProgramBundle:
     bundle = read_bundle(program.bundle)
     manifest, where = bundle.manifest, str(program.bundle)
     if manifest.program != program.name:
-        raise SupplyError(f"it holds {manifest.program}, not {program.name}", where=where)
+        raise SupplyError(
+            f"it holds {manifest.program}, not {program.name}",
+            where=where,
+            cure=f"name the file of {program.name} under bundles",
+        )
     if manifest.architecture != machine.name:
         raise SupplyError(
             f"it is for {manifest.architecture}, and this is needed for {machine.name}",

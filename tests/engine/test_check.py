@@ -56,6 +56,35 @@ sweep: {placement: [same-host, different-host]}
     )
 
 
+@pytest.mark.parametrize(
+    ("bundles", "problem", "cure"),
+    [
+        ("{iperf: /x}", "nothing here runs a program 'iperf'", "did you mean 'iperf3'?"),
+        ("{stream: /x}", "nothing here runs a program 'stream'", "give one of: iperf3, stress-ng"),
+    ],
+)
+def test_a_bundle_of_a_program_that_does_not_run_is_a_problem_of_the_file(
+    bundles: str, problem: str, cure: str
+) -> None:
+    text = f"""name: test
+workload: {{kind: iperf3, ways: [present], bundles: {bundles}}}
+background: {{kind: stress-ng, ways: [present], bundles: {{stress-ng: /y}}}}
+"""
+    with pytest.raises(InputError) as caught:
+        check_study(load_text(text, Path("test.yaml")))
+    (found,) = caught.value.problems
+    assert (found.message, found.cure, found.line) == (problem, cure, 2)
+
+
+def test_a_bundle_of_one_of_several_cells_is_none() -> None:
+    text = """name: test
+sweep:
+  workload.kind: [iperf3, iperf2]
+workload: {kind: iperf3, ways: [present], bundles: {iperf3: /x, iperf: /y}}
+"""
+    check_study(load_text(text, Path("test.yaml")))
+
+
 def test_a_family_that_the_cloud_lacks_is_a_problem_of_the_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -65,19 +65,24 @@ def test_a_bundle_that_was_made_elsewhere(supplier: Supplier, elsewhere: Path) -
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "message", "cure"),
     [
-        ("bench", "it is for aarch64, and this is needed for x86_64"),
-        ("other", "it holds bench, not other"),
+        (
+            "bench",
+            "it is for aarch64, and this is needed for x86_64",
+            "osmef program bundle bench --arch x86_64 -o FILE",
+        ),
+        ("other", "it holds bench, not other", "name the file of other under bundles"),
     ],
 )
 def test_a_bundle_of_another_program_or_architecture_is_rejected(
-    supplier: Supplier, elsewhere: Path, name: str, message: str
+    supplier: Supplier, elsewhere: Path, name: str, message: str, cure: str
 ) -> None:
     wrong = Program(name, bundle=elsewhere)
     assert message in plan(wrong, "x86_64", supplier)
-    with pytest.raises(SupplyError, match=message):
+    with pytest.raises(SupplyError, match=message) as caught:
         make("bundle", wrong, find_architecture("x86_64"), supplier)
+    assert caught.value.cure == cure
 
 
 def test_a_bundle_without_the_data_that_is_needed(supplier: Supplier, elsewhere: Path) -> None:
