@@ -119,7 +119,8 @@ def find_all(pattern: str, text: str, limit_s: int = LIMIT_S) -> list[str]:
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _MOST_DIGITS = 40
-_DOCUMENT = re.compile(r"(?:\A\s*|^)([{\[])", re.MULTILINE)
+_DOCUMENT = re.compile(r"(?:\A\s*|^\x1e?)([{\[])", re.MULTILINE)
+_NEXT_DOCUMENT = re.compile(r"[ \t\r,]*([{\[])")
 # Control characters except newlines and tabs, and bytes that were no UTF-8.
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]+")
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
@@ -304,14 +305,15 @@ class Reading(Model):
 
 
 def _documents(text: str, tail: str) -> list[Any]:
-    """Return the JSON documents in a text, each at the beginning of a line, without other lines.
+    """Return the JSON documents in a text, without other lines.
 
-    Raises OutputError if there is none, or one is cut off: a complete one inside of it would be a
-    wrong match.
+    Each is at the beginning of a line, maybe after a record separator (RFC 7464), or follows
+    another one. Raises OutputError if there is none, or one is cut off: a complete one inside of it
+    would be a wrong match.
     """
     found: list[Any] = []
-    end = 0
-    while (begin := _DOCUMENT.search(text, end)) is not None:
+    begin = _DOCUMENT.search(text)
+    while begin is not None:
         at, is_list = begin.start(1), begin[1] == "["
         line_end = text.find("\n", at)
         line_end = len(text) if line_end < 0 else line_end
@@ -321,12 +323,13 @@ def _documents(text: str, tail: str) -> list[Any]:
             if not is_list or getattr(error, "pos", line_end) >= line_end:
                 found.clear()
                 break
-            end = line_end  # of a message such as [info] ready
+            begin = _DOCUMENT.search(text, line_end)  # after a message such as [info] ready
             continue
         if is_list and text[end:line_end].strip():
-            end = line_end  # [3] workers
+            begin = _DOCUMENT.search(text, line_end)  # [3] workers
         else:
             found.append(value)
+            begin = _NEXT_DOCUMENT.match(text, end) or _DOCUMENT.search(text, end)
     if found:
         return found
     raise OutputError(
