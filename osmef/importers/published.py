@@ -114,14 +114,22 @@ def _rows(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
     return rows
 
 
+def _number(text: str) -> float:
+    """Return a finite number of a file. Raises ValueError."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text!r} is no number")
+    return number
+
+
 def _deval_cov(path: Path) -> Iterator[PublishedValue]:
     values: dict[tuple[str, ...], list[float]] = defaultdict(list)
     printed: dict[tuple[str, ...], float] = {}
     for row in _rows(path):
         key = (row["table"], row["instance_class"], row["metric"], row["platform"])
-        values[key].append(float(row["value"]))
-        once = printed.setdefault(key, float(row["published_cov_percent"]))
-        if once != float(row["published_cov_percent"]):
+        values[key].append(_number(row["value"]))
+        once = printed.setdefault(key, _number(row["published_cov_percent"]))
+        if once != _number(row["published_cov_percent"]):
             message = f"{once:g} and {row['published_cov_percent']}"
             raise ValueError(f"the CoV of {', '.join(key)} is printed once, and here as {message}")
     for of, known in values.items():
@@ -137,11 +145,11 @@ def _deval_prices(path: Path) -> Iterator[PublishedValue]:
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in _rows(path.parent / "sessions.csv"):
         if row["metric"] == "unixbench_multi":
-            values[row["instance_class"], row["platform"]].append(float(row["value"]))
+            values[row["instance_class"], row["platform"]].append(_number(row["value"]))
     for row in _rows(path):
         key = (row["instance_class"], row["platform"])
-        printed = float(row["published_price_per_server_performance"])
-        ours = statistics.median(values[key]) / float(row["usd_per_hour"])
+        printed = _number(row["published_price_per_server_performance"])
+        ours = statistics.median(values[key]) / _number(row["usd_per_hour"])
         what = f"score per USD and hour of {', '.join(key)}"
         why = _WRONG_PRICE if printed == 9675.68 else ""
         yield PublishedValue(
@@ -152,7 +160,7 @@ def _deval_prices(path: Path) -> Iterator[PublishedValue]:
 def _deval_p(path: Path) -> Iterator[PublishedValue]:
     values: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for row in _rows(path.parent / "sessions.csv"):
-        values[row["instance_class"], row["metric"], row["platform"]].append(float(row["value"]))
+        values[row["instance_class"], row["metric"], row["platform"]].append(_number(row["value"]))
     for row in _rows(path):
         kind = (row["instance_class"], row["metric"])
         pair = (row["platform_a"], row["platform_b"])
@@ -163,7 +171,7 @@ def _deval_p(path: Path) -> Iterator[PublishedValue]:
         why = "the printed sessions give 0.00032" if row["note"] else ""
         # Half of the last digit where it was rounded, all of it where it was cut.
         what = f"Welch's p of {', '.join(kind)}: {' and '.join(pair)}"
-        yield PublishedValue("Deval 2017, appendix D", what, float(printed), ours, digit, why)
+        yield PublishedValue("Deval 2017, appendix D", what, _number(printed), ours, digit, why)
 
 
 _BUCKETS = {"large": (311e9, 0.75e9), "xlarge": (551e9, 1.25e9), "2xlarge": (951e9, 2.51e9),
@@ -201,10 +209,10 @@ def _table_4(path: Path) -> Iterator[PublishedValue]:
     """Compare the fitting of types by threads and memory."""
     least: dict[str, tuple[float, str]] = {}
     for row in _rows(path):
-        ends = [(float(row["aws_threads"]), float(row["gce_threads"])),
-                (float(row["aws_gib"]), float(row["gce_gib"]))]  # fmt: skip
+        ends = [(_number(row["aws_threads"]), _number(row["gce_threads"])),
+                (_number(row["aws_gib"]), _number(row["gce_gib"]))]  # fmt: skip
         bound = 1 - sum((1 - min(pair) / max(pair)) ** 2 for pair in ends) / 7
-        margin = bound - float(row["similarity"])
+        margin = bound - _number(row["similarity"])
         least[row["aws"]] = min(least.get(row["aws"], (math.inf, "")), (margin, row["gce"]))
     for name, (margin, other) in least.items():
         what = f"similarities of {name} above what threads and memory allow (closest: {other})"
@@ -217,8 +225,8 @@ def _pingpong(path: Path) -> Iterator[PublishedValue]:
     """Compare the request rate of each row with the one that follows from its time."""
     apart: dict[str, float] = defaultdict(float)
     for row in _rows(path):
-        ours = 1000 / float(row["Time per request"])
-        printed = float(row["Requests per second (mean)"])
+        ours = 1000 / _number(row["Time per request"])
+        printed = _number(row["Requests per second (mean)"])
         apart[row["Tag"]] = max(apart[row["Tag"]], 100 * abs(ours / printed - 1))
     for tag, worst in apart.items():
         what = f"requests per second of {tag}: largest deviation of a row, %"
@@ -256,11 +264,11 @@ def _paper(path: Path) -> Iterator[PublishedValue]:
 
 
 def _by_definition(flows: Mapping[str, Any]) -> dict[str, float]:
-    rates = [8 * 1024 * float(flow["rx"]["rate_KBps"]) for flow in flows.values()]
+    rates = [8 * 1024 * _number(flow["rx"]["rate_KBps"]) for flow in flows.values()]
     cpu = [
         sum(
-            100 * (float(flow[end]["user"]) + float(flow[end]["system"]))
-            / float(flow[end]["real_seconds"])
+            100 * (_number(flow[end]["user"]) + _number(flow[end]["system"]))
+            / _number(flow[end]["real_seconds"])
             for flow in flows.values()
         )
         for end in ("tx", "rx")
@@ -303,7 +311,7 @@ def _vms(path: Path) -> Iterator[PublishedValue]:
     for row in _rows(path, ";"):
         rate = row["iperf/multi-thread-bandwidth"].strip()
         if row["source"] == _SMALL and rate not in {"", "NA"}:
-            vms[row["provider_vm_id"]].append(float(rate))
+            vms[row["provider_vm_id"]].append(_number(rate))
     found = variance_components(vms)
     for where, printed in (("between", _BETWEEN), ("within", _WITHIN)):
         ours = 100 * getattr(found, where) / found.mean if found else None

@@ -120,3 +120,11 @@ def test_a_file_that_is_another_one_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "deval-2017" / "sessions.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="not what was published"):
         check_folder(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf"])
+def test_a_value_that_is_no_number_is_an_error(tmp_path: Path, text: str) -> None:
+    file = sessions(tmp_path, "20") / "deval-2017" / "sessions.csv"
+    file.write_text(file.read_text().replace(",8,20\n", f",{text},20\n"))
+    with pytest.raises(InputError, match=f"not what was published: ValueError: '{text}' is no"):
+        check_folder(tmp_path)
