@@ -38,7 +38,9 @@ from osmef.report.fit import column, table
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.scenario.load import load
+from osmef.scenario.study import Study
 from osmef.scenario.workload import STAND_INS, WORKLOAD_SETS
+from osmef.workloads import TrialWorkload
 
 PROFILE_EPILOG = """Examples:
 
@@ -160,6 +162,7 @@ class _Profile:
             if load(self.file, wanted).scenario.repetitions < _LEAST:
                 wanted["repeat"] = str(_LEAST)
             study = load(self.file, wanted)
+            _check_components(study)
             check_study(study)
             plan = make_plan(study)
             check_budget(plan, cost_of(plan))
@@ -171,6 +174,22 @@ class _Profile:
                 plan, directory, verbose=self.verbose, as_json=self.as_json, figures=False
             )
         return summary, directory.path
+
+
+def _check_components(study: Study) -> None:
+    """Raise InputError for workloads that say nothing about a machine type."""
+    first = {cell.scenario.workload.kind: cell for cell in reversed(study.cells)}
+    problems = [
+        cell.problem(
+            "workload",
+            f"{kind} measures no component of a machine type",
+            f"leave it out; osmef workloads {kind} shows what it measures",
+        )
+        for kind, cell in first.items()
+        if all(one.component is None for one in TrialWorkload(cell.scenario).measures)
+    ]
+    if problems:
+        raise InputError.from_problems(problems)
 
 
 @contextmanager
