@@ -260,8 +260,13 @@ class Reading(Model):
             if self.optional:
                 return None
             raise self._missing(printed)
-        number = _chosen([_number(one, tail) for one in found], self.which)
-        return convert(number, self.written_in or self.unit, self.unit)
+        numbers, number = [_number(one, tail) for one in found], math.inf
+        with contextlib.suppress(OverflowError):
+            number = convert(_chosen(numbers, self.which), self.written_in or self.unit, self.unit)
+        if not math.isfinite(number):
+            cure = "look at what it printed, and at which, written_in and unit"
+            raise OutputError("the number is too large", tail=tail, cure=cure)
+        return number
 
     def _missing(self, printed: Printed) -> OutputError:
         """Return the error of a missing number."""

@@ -96,6 +96,12 @@ def test_it_may_be_printed_to_standard_error() -> None:
         ({"pattern": r"rate (\S+)"}, "rate " + "9" * 400, "is no number"),
         ({"pattern": r"rate (\S+)"}, "rate 1_000", "is no number"),
         ({"pattern": r"rate (\S+)"}, "rate ٣", "is no number"),
+        ({"pattern": r"(\S+)", "which": "sum"}, "1e308 1e308", "the number is too large"),
+        (
+            {"pattern": r"(\S+)", "written_in": "GB/s", "unit": "B/s"},
+            "1e308",
+            "the number is too large",
+        ),
         ({"json": "a"}, '{"a": true}', "'True' is no number"),
         ({"json": "a"}, '{"a": NaN}', "is no number"),
         ({"json": "a"}, '{"a": {"b": 1}}', "is no number"),
