@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -280,7 +281,9 @@ def plot_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
         data = Data(*([] if machines else runs or []), where=where_of(where))
         note_trial_counts(data.runs if runs and not machines else ())
         note_left_out((runs or ()) if not machines else ())
-        write(draw(kind, data, wanted), path)
+        figure = draw(kind, data, wanted)
+        _check_names(name or [], look.known)
+        write(figure, path)
     out.print(f"figure: {escape(str(path))}")
 
 
@@ -316,6 +319,14 @@ def _pairs(texts: list[str], option: str) -> dict[str, str]:
             raise InputError(f"{text!r} is not NAME=VALUE", where=option, cure="write it as that")
         found[name] = value
     return found
+
+
+def _check_names(texts: list[str], known: Iterable[str]) -> None:
+    """Raise InputError for a name that no series of the drawn figure has; a file may have more."""
+    for old in _pairs(texts, "--name"):
+        if old not in known:
+            cure = did_you_mean(old, known, map(repr, known))  # they have commas
+            raise InputError(f"no series is called {old!r}", where="--name", cure=cure)
 
 
 def _names(texts: list[str], file: Path | None) -> dict[str, str]:

@@ -64,7 +64,8 @@ class Look:
     """Title, names, axes and size; None keeps the figure's own.
 
     ``of`` is what is shown, such as a scenario, before the figure's own title. ``names`` gives what
-    the legend calls a series: by its whole label, or by one of the values that it is made of. Ends
+    the legend calls a series: by its whole label, or by one of the values that it is made of;
+    ``known`` collects what could have been renamed so, while a figure is drawn with names. Ends
     of axes are in the unit that the axis has, sizes in bytes. ``x_ticks`` and ``y_ticks`` say about
     how many ticks there are. ``width`` and ``height`` are in inches.
     """
@@ -85,9 +86,12 @@ class Look:
     y_ticks: int | None = None
     width: float | None = None
     height: float | None = None
+    known: dict[str, None] = field(default_factory=dict, repr=False, compare=False)
 
     def named(self, text: str) -> str:
         """Return the display name of a series, or of a value of its label."""
+        if self.names and text:
+            self.known[text] = None
         return self.names.get(text, text)
 
     @property

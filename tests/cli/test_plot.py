@@ -37,7 +37,7 @@ def test_a_figure_is_written_in_the_format_of_its_file_suffix(
 def test_the_options_reach_the_figure(osmef: Osmef, tmp_path: Path) -> None:
     names = tmp_path / "names.json"
     names.write_text(json.dumps({"machines": {"1 connection": "one"}}))
-    words = ("--names", str(names), "--name", "loopback=itself", "--y-max", "2e3", "--no-legend")
+    words = ("--names", str(names), "--name", "distance 2=near", "--y-max", "2e3", "--no-legend")
     plain, other = tmp_path / "plain.svg", tmp_path / "other.svg"
     osmef("plot", "btc-distance", SAMPLE, "-o", str(plain))
     done = osmef("plot", "btc-distance", SAMPLE, "-o", str(other), *words)
@@ -54,6 +54,8 @@ def test_the_options_reach_the_figure(osmef: Osmef, tmp_path: Path) -> None:
         (("ecdf", SAMPLE, "--metric", "x"), "no trial has a metric 'x'"),
         (("ecdf", SAMPLE, "--where", "connections"), "is not NAME=VALUE"),
         (("pingpong-latency", SAMPLE, "--bands", "0"), "are no bands"),
+        (("fairness", SAMPLE, "--name", "distance 3=x"), "did you mean 'distance 2'? known are: "),
+        (("fairness", SAMPLE, "--name", "x=y"), "--name: no series is called 'x'"),
         (("ecdf", SAMPLE, "--names", "nowhere.json"), "can't read the names"),
         (("price", SAMPLE), "give a price list or a CSV file with --prices"),
         (("price", SAMPLE, "--prices", "nowhere.csv"), "nowhere.csv: there is no such file"),
