@@ -34,6 +34,7 @@ from osmef.report.style import (
     styled,
 )
 from osmef.report.summary import LIMITS, Point, ShownPlacement, Variant, short_names, written
+from osmef.results.observations import Direction
 from osmef.results.trial import Bottleneck
 from osmef.units import format_rate
 
@@ -65,7 +66,7 @@ def btc_distance(trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
     The axis of BTC is logarithmic, as in figure 3 of Venzano and Michiardi, "A Measurement Study
     of Data-intensive Network Traffic Patterns in a Private Cloud". Raises InputError.
     """
-    cells = _with_connections(trials, look)
+    cells = _each_way(_with_connections(trials, look), CONNECTION, look)
     series = sorted({_series(cell) for cell in cells}, key=_order)
     points = _collected(
         cells, lambda cell: cell.connections or 0, lambda cell: series.index(_series(cell)),
@@ -147,7 +148,7 @@ def _against_connections(  # noqa: PLR0913, PLR0917 - what the figures differ in
     unit: str | None = None,
     top: float | None = None,
 ) -> Figure:
-    cells = _with_connections(trials, look)
+    cells = _each_way(_with_connections(trials, look), metric, look)
     lines = _by_place(_collected(cells, _series, _count, metric), look)
     chart = Chart(
         title=f"{title} against connections",
@@ -182,6 +183,24 @@ def _rendered(chart: Chart, look: Look, what: str) -> Figure:
 def _with_connections(trials: pd.DataFrame, look: Look) -> Sequence[ShownCell]:
     cells = [cell for cell in cells_of(trials, look) if cell.connections is not None]
     return _together(cells, look)
+
+
+def _each_way(cells: Iterable[ShownCell], metric: str, look: Look) -> list[ShownCell]:
+    """Return the cells; one of trials in both directions becomes two, named in their series."""
+    found = []
+    for cell in cells:
+        trials, back = cell.trials, f"{Direction.REVERSE}_{metric}"
+        if back not in trials or trials[back].isna().all():
+            found.append(cell)
+            continue
+        ways = {
+            Direction.FORWARD: trials,
+            Direction.REVERSE: trials.assign(**{metric: trials[back]}),
+        }
+        for way, of_way in ways.items():
+            source = ", ".join(filter(None, [cell.source, look.named(str(way))]))
+            found.append(replace(cell, source=source, trials=of_way))
+    return found
 
 
 def _together(cells: Sequence[ShownCell], look: Look) -> Sequence[ShownCell]:
@@ -376,7 +395,7 @@ def _draw_udp(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, s
     title, label, unit = words
     cells = [
         (cell, offered.median)
-        for cell in cells_of(trials[trials["workload"] == "udp"], look)
+        for cell in _each_way(cells_of(trials[trials["workload"] == "udp"], look), metric, look)
         if math.isfinite((offered := cell.point(0, "offered_bps")).median)
     ]
     points: dict[_UdpSeries, dict[Variant, list[Point]]] = defaultdict(lambda: defaultdict(list))

@@ -88,6 +88,21 @@ def test_btc_against_distance_has_a_line_each_count(paper: MakeTrials) -> None:
     assert y[0] == pytest.approx(10.86, rel=0.01)
 
 
+def test_both_directions_of_a_trial_are_series(make_trials: MakeTrials) -> None:
+    trials = pd.concat([make_trials(connections=count) for count in (1, 4)], ignore_index=True)
+    trials["reverse_aggregate_btc_bps"] = trials["aggregate_btc_bps"] / 2
+    trials["reverse_connection_btc_bps"] = trials["connection_btc_bps"] / 2
+    figure = btc_connections(trials, Look(names={"reverse": "back"}))
+    assert [name.partition(",")[0] for name in legend(figure)] == ["back", "forward"]
+    back, there = (y for _, y in lines(visible(figure)[0], 2))
+    assert there == pytest.approx([2 * y for y in back])
+    assert {tick.partition("\n")[0] for tick in ticks(btc_distance(trials))} == {
+        "forward",
+        "reverse",
+    }
+    assert legend(cpu(trials)) == legend(cpu(make_trials()))
+
+
 def test_fairness_ends_at_one(paper: MakeTrials) -> None:
     figure = fairness(paper(counts=(1, 10)))
     (axes,) = visible(figure)
@@ -332,6 +347,15 @@ def test_loss_and_jitter_against_the_offered_rate(make_trials: MakeTrials) -> No
     jitter = udp_jitter(trials)
     assert lines(visible(jitter)[0], 3)[0][1] == [7, 7, 7]
     assert visible(jitter)[0].get_ylabel() == "jitter in µs"
+
+
+def test_both_directions_of_datagrams_are_lines(make_trials: MakeTrials) -> None:
+    trials = pd.concat([udp_cell(make_trials, mbps) for mbps in (10, 50)], ignore_index=True)
+    trials = trials.assign(reverse_loss_percent=2 * trials["loss_percent"], reverse_jitter_us=9)
+    figure = udp_loss(trials)
+    assert [name.partition(",")[0] for name in legend(figure)] == ["forward", "reverse"]
+    assert [y for _, y in lines(visible(figure)[0], 2)] == [[1, 5], [2, 10]]
+    assert [y for _, y in lines(visible(udp_jitter(trials))[0], 2)] == [[7, 7], [9, 9]]
 
 
 def test_connections_are_lines_and_other_values_panels(make_trials: MakeTrials) -> None:
