@@ -44,8 +44,7 @@ MOST_UPRIGHT = 5  # names of places beside each other
 _Y_INCHES = 0.9  # beside a panel, for the words of its axis of y
 _LETTER_INCHES = 0.062  # of a tick, its width
 _MOST_DOTS = 60  # of a point; of more only their density could be seen
-_MARGIN = 1.25  # of a logarithmic axis of x, on both sides
-
+_MARGIN = 1.25  # of a logarithmic axis, beyond what it shows
 
 _Shift = tuple[float, float]
 """A factor and an offset of x."""
@@ -108,8 +107,7 @@ def render(chart: Chart, look: Look) -> Figure:
     names = short_names(key for variant in variants for key, _value in variant)
     for axes, variant in zip(all_axes, variants, strict=True):
         values = [f"{names[key]} {look.named(str(value))}".strip() for key, value in variant]
-        title = ", ".join(values)
-        name_panel(axes, title, len(variants))
+        name_panel(axes, ", ".join(values), len(variants))
         for number, line in enumerate(lines):
             shift = _dodge(chart, number - (len(lines) - 1) / 2, len(lines))
             beside = _dodge(chart, 0.5, len(lines))
@@ -312,12 +310,13 @@ class Curve:
 
 @dataclass(frozen=True)
 class ChartAxis:
-    """An axis: its label, its number format, and its ticks within a decade."""
+    """An axis: its label, its number format, its ticks within a decade, and the most it has."""
 
     label: str
     show: Callable[[float], str]
     base: float = 10.0
     steps: tuple[float, ...] = (1.0,)
+    top: float = math.inf
 
     def steps_between(self, low: float, high: float) -> tuple[float, ...]:
         """Return the ticks within a decade, more of them on a short axis."""
@@ -380,12 +379,13 @@ def _set_scales(axes: Axes, chart: CurveChart, most_ticks: int) -> None:
 
 def _with_ticks(ends: tuple[float, float], wanted: ChartAxis) -> tuple[float, float]:
     """Return the ends of an axis, farther apart where less than two ticks are between them."""
-    low, high = ends
+    low, high = ends if ends[1] < 2 * wanted.top else (ends[0], _MARGIN * wanted.top)
     first, last = (math.floor(math.log(end, wanted.base)) for end in ends)
     steps = wanted.steps_between(low, high)
-    ticks = [step * wanted.base**n for n in range(first, last + 2) for step in steps]
+    every = (step * wanted.base**n for n in range(first, last + 2) for step in steps)
+    ticks = [tick for tick in every if tick <= wanted.top]
     if sum(low <= tick <= high for tick in ticks) > 1:
-        return ends
+        return low, high
     below, above = ([tick for tick in ticks if tick < low], [tick for tick in ticks if tick > high])
     return max(below, default=low), min(above, default=high)
 
@@ -428,7 +428,7 @@ def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -
         words=Words("Round-trip time, and how many took longer", caption, source_of(trials)),
         panels=panels,
         x=ChartAxis("round-trip time", format_microseconds),
-        y=ChartAxis("share of exchanges that took longer", _percent),
+        y=ChartAxis("share of exchanges that took longer", _percent, top=1.0),
     )
     return render_curves(chart, look)
 

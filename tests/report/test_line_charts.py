@@ -165,6 +165,21 @@ def test_each_panel_shows_all_of_its_round_trips(
         assert axes.get_ylim()[1] == pytest.approx(1, rel=0.1)
 
 
+@pytest.mark.parametrize("counts", [[10], [10, 9], [10**6, *[1] * 9]])
+def test_no_share_is_above_all(
+    make_cell: MakeCell, make_trials: MakeTrials, counts: Sequence[int]
+) -> None:
+    told = exchanges_of([(RUN.id, trial(make_cell(), [exchange(LoadPhase.IDLE, *counts)]))])
+    figure = latency(told, make_trials(workload="latency"))
+    figure.draw_without_rendering()
+    (axes,) = visible(figure)
+    low, high = axes.get_ylim()
+    assert low < 1 < high
+    shown = [tick for tick in axes.get_yticks() if low <= tick <= high]
+    assert max(shown) == 1
+    assert len(shown) > 1
+
+
 @pytest.mark.parametrize("workload", SWEEPS)
 def test_a_sweep_is_drawn_twice(
     make_cell: MakeCell, make_trials: MakeTrials, workload: str
