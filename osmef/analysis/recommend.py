@@ -20,6 +20,7 @@ from osmef.analysis.replication import (
     platform_columns,
 )
 from osmef.errors import InputError
+from osmef.results.observations import MANY_LOST_PERCENT
 from osmef.results.summary import MetricSummary
 
 OPTION = (
@@ -34,7 +35,6 @@ OPTION = (
 BTC = "aggregate_btc_bps"
 RTT = "rtt_p50_us"
 LOST = "lost_percent"
-_MANY_LOST_PERCENT = 1.0  # as for the note of a run
 
 
 class Fit(StrEnum):
@@ -154,7 +154,7 @@ def _judged(group: pd.DataFrame, needs: Needs, *, by_session: bool) -> dict[str,
             missing.append(f"interval of the {name}: {found.metric.ci95_reason}")
         if found.failed:
             missing.append(f"{found.failed} of {found.trials} trials of the {name} failed")
-        if found.lost_percent >= _MANY_LOST_PERCENT:
+        if found.lost_percent >= MANY_LOST_PERCENT:
             missing.append(f"{found.lost_percent:.3g} % of the requests were lost")
     used = [one for need, one in ((needs.btc_bps, btc), (needs.rtt_us, rtt))
             if one and need is not None] or [one for one in (btc, rtt) if one]  # fmt: skip
@@ -190,7 +190,7 @@ def _cells(
         currency = currencies.pop() if len(currencies) == 1 else None
         failed = int((trials["status"] != "ok").sum()) if "status" in trials else 0
         lost = float(trials[LOST].median()) if metric == RTT and LOST in trials else math.nan
-        doubtful = bool(failed) or lost >= _MANY_LOST_PERCENT
+        doubtful = bool(failed) or lost >= MANY_LOST_PERCENT
         fit = Fit.YES if need is None else _fit(found, need, sign, doubtful=doubtful)
         if needs.price_per_hour is not None:
             fit = max(fit, _affordable(price, currency, needs), key=_ORDER.__getitem__)

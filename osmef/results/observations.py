@@ -203,6 +203,10 @@ class Exchange(Model):
     )
 
 
+MANY_LOST_PERCENT = 1.0
+"""From there on the 99th percentile of all requests would be one of those that were lost."""
+
+
 class SizePoint(Model):
     """Messages of one size on one connection of a pair, one after the other as NetPIPE does.
 

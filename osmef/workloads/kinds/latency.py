@@ -10,7 +10,13 @@ from pydantic import Field, model_validator
 from osmef.agent.messages import ExchangeResult
 from osmef.errors import AgentError
 from osmef.results.measure import Measure, part
-from osmef.results.observations import Exchange, LoadPhase, Protocol, Purpose
+from osmef.results.observations import (
+    MANY_LOST_PERCENT,
+    Exchange,
+    LoadPhase,
+    Protocol,
+    Purpose,
+)
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import Directions, WorkloadSettings, without_background
@@ -103,8 +109,6 @@ LOST = Measure(
     help="requests in datagrams that had no answer within `loss_threshold`, of those sent",
     source="RFC 2681, section 2.4: a round trip that is not over in reasonable time",
 )  # fmt: skip
-# From there on the 99th percentile of all requests would be one of those that were lost.
-_MANY_LOST_PERCENT = 1.0
 
 MEASURES = (*TIMES, EXCHANGES)
 """Of exchanges without a background, as fast as they go."""
@@ -238,9 +242,9 @@ class LatencySettings(WorkloadSettings):
     def warnings_from_metrics(self, metrics: Mapping[str, float | None]) -> Iterator[str]:
         """Warn where so many requests were lost that the 99th percentile is another one."""
         lost = (value for name, value in metrics.items() if name.endswith(LOST.name))
-        if any(value is not None and value >= _MANY_LOST_PERCENT for value in lost):
+        if any(value is not None and value >= MANY_LOST_PERCENT for value in lost):
             yield (
-                f"in some trials {_MANY_LOST_PERCENT:g} % of the requests were lost, or more: round"
+                f"in some trials {MANY_LOST_PERCENT:g} % of the requests were lost, or more: round"
                 " trips are of the others, and quantiles of all requests are higher"
             )
 
