@@ -470,13 +470,13 @@ def medians(row: Row, measure: Measure) -> str:
 
 
 def changed(row: Row, measure: Measure) -> tuple[str, str]:
-    """Return the shift and its interval, in percent of A's median if possible."""
+    """Return the shift and its interval, in percent of A's median if possible; no shift always."""
     of = abs(row["median_a"])
     found = [row["difference"], row["low"], row["high"]]
     if math.isnan(found[0]) or math.isnan(of):
         return "-", "-"
     if of and not row["low"] < -of and abs(found[0]) <= _MOST_TIMES * of:
-        shown, unit = [f"{100 * one / of:+.1f}" for one in found], "%"
+        shown, unit = [f"{round(100 * one / of, 1) + 0.0:+.1f}" for one in found], "%"  # no -0.0
     elif measure.has_prefix:  # no rate falls by 218 %
         largest = max(abs(one) for one in found if not math.isnan(one))
         divisor, unit = rate_unit(largest, str(measure.unit))
@@ -484,7 +484,7 @@ def changed(row: Row, measure: Measure) -> tuple[str, str]:
     else:
         shown, unit = [f"{one:+.4g}" for one in found], shown_unit(measure.unit)
     interval = "-" if math.isnan(found[1]) else f"{shown[1]} to {shown[2]} {unit}".rstrip()
-    return f"{shown[0]} {unit}".rstrip(), interval
+    return f"{shown[0]} {unit}".rstrip() if found[0] else "+0.0 %", interval
 
 
 def _p(p: float | None) -> str:

@@ -383,6 +383,25 @@ def test_a_change_from_nearly_nothing_has_no_percent() -> None:
     assert "+30 to +40 µs" in text
 
 
+@pytest.mark.parametrize(
+    ("metric", "of", "shift", "reach"),
+    [
+        ("aggregate_btc_bps", 2e10, 0.0, 3e10),
+        ("aggregate_btc_bps", 2e10, -20.0, 1e6),  # rounded away
+        ("aggregate_btc_bps", 0.0, 0.0, 0.0),
+        ("retransmits", 0.0, 0.0, 5.0),
+        ("retransmits", 100.0, 0.0, 5.0),
+    ],
+)
+def test_no_change_is_written_in_one_way(
+    metric: str, of: float, shift: float, reach: float
+) -> None:
+    ends = {"difference": shift, "low": -reach, "high": reach, "verdict": "same"}
+    text = "\n".join(shown_comparison(row(metric, median_a=of, median_b=of, **ends), every=True))
+    assert " +0.0 % " in text
+    assert "-0.0" not in text
+
+
 def test_eighty_columns_have_the_interval_and_p_of_every_metric() -> None:
     cells = ("placement=same-host", "placement=different-host")
     rows = [
