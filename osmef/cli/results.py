@@ -156,7 +156,7 @@ A RUN of any command may be called by the beginning of its name, and the newest 
 @dataclass(frozen=True)
 class _Listed:
     name: str
-    began: datetime
+    began: datetime | None
     workloads: str
     cells: int | None
     trials: int | None
@@ -180,14 +180,14 @@ def list_command(
             )
         found = list(_listed(directory))
         if as_json:
-            print_json({"runs": [{**vars(one), "began": one.began.isoformat()} for one in found]})
+            print_json({"runs": [vars(one) | {"began": _iso(one.began)} for one in found]})
             return
     if not found:
         out.print(f"no run in {directory}/")
         return
     columns = [
         column("run", [one.name for one in found]),
-        column("began, UTC", [f"{one.began:%Y-%m-%d %H:%M}" for one in found], rank=3),
+        column("began, UTC", [_minute(one.began) for one in found], rank=3),
         column("workload", [one.workloads for one in found], rank=1),
         column("cells", [_count(one.cells) for one in found], rank=2, right=True),
         column("trials", [_count(one.trials) for one in found], right=True),
@@ -195,6 +195,14 @@ def list_command(
         column("state", [one.state for one in found]),
     ]
     out.print(table(columns, out.width, long=None))
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def _minute(moment: datetime | None) -> str:
+    return "-" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _count(count: int | None) -> str:
@@ -233,8 +241,10 @@ def _read(path: Path) -> _Listed:
     failed = sum(cell.n_failed for cell in summary.cells)
     good = sum(cell.n_ok for cell in summary.cells)
     ended = "complete" if summary.run.complete else "incomplete"
-    state = "imported" if summary.run.scenario_digest is None else ended
-    began = summary.run.started_at or begun_at(path)
+    is_imported = summary.run.scenario_digest is None
+    state = "imported" if is_imported else ended
+    # The name of an imported run has the moment of its import.
+    began = summary.run.started_at or (None if is_imported else begun_at(path))
     return _Listed(
         path.name, began, ", ".join(kinds), len(summary.cells), good + failed, failed, state
     )

@@ -89,6 +89,15 @@ def test_an_import_on_a_full_disk_leaves_no_run(tmp_path: Path) -> None:
     assert (code, len(list(results.iterdir()))) == (0, 2), output
 
 
+def test_the_list_says_when_a_foreign_run_began_if_that_is_known(tmp_path: Path) -> None:
+    import_files("iperf3", [DATA / "iperf3-312-tcp.json"], tmp_path)
+    import_files("nuttcp", [DATA / "nuttcp-identifier.txt"], tmp_path)
+    known, unknown = json.loads(_osmef("list", tmp_path, "--json")[1])["runs"]
+    assert (known["state"], known["began"][:16]) == ("imported", "2026-11-21T10:03")
+    assert (unknown["state"], unknown["began"]) == ("imported", None)
+    assert _osmef("list", tmp_path)[0] == 0
+
+
 def test_a_file_of_2013_under_two_names_counts_once(tmp_path: Path) -> None:
     for name in ("1_BTC.json", "2_BTC.json"):
         (tmp_path / name).write_text((DATA / "osmef2013.json").read_text())
