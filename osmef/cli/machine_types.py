@@ -169,8 +169,8 @@ def _of_need(head: str, texts: Sequence[str], *, is_needed: bool) -> TextColumn:
 
 
 def _option(row: Mapping[Any, Any]) -> str:
-    words = (_text(row["provider"]), _flavors(row), _placement(row))
-    return ", ".join(filter(None, words))
+    words = [word for word in (_text(row["provider"]), _flavors(row), _placement(row)) if word]
+    return ", ".join(word for word in words if word != "-") or "machines of an unknown flavor"
 
 
 def _or_none(texts: Iterable[str]) -> list[str]:

@@ -61,6 +61,13 @@ def test_what_is_missing_is_shown_at_any_width(
     assert "missing" not in narrow
 
 
+def test_what_is_missing_of_foreign_results_is_readable(osmef: Osmef) -> None:
+    file = Path(__file__).parents[1] / "importers/data/nuttcp-identifier.txt"
+    assert osmef("import", "nuttcp", str(file), "--no-figures").code == 0
+    shown = osmef("recommend", "results", "--btc", "1Mbit/s", prefix=("env", "COLUMNS=40")).out
+    assert "Missing for machines of an unknown flavor: BTC." in " ".join(shown.split())
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
