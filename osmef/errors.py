@@ -68,8 +68,14 @@ class Problem:
     cure: str
     excerpt: str = field(default="", compare=False)
 
+    @property
+    def place(self) -> str:
+        """The place with line and column, which an option of the command line does not have."""
+        is_option = self.file.startswith("--")
+        return self.file if is_option else f"{self.file}:{self.line}:{self.column}"
+
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}: {self.message}\n  cure: {self.cure}"
+        return f"{self.place}: {self.message}\n  cure: {self.cure}"
 
 
 MOST_PROBLEMS = 100

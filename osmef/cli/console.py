@@ -345,8 +345,7 @@ def print_error(error: OsmefError) -> None:
     """Print an error as text: what failed, where, why, and the cure."""
     if isinstance(error, InputError) and error.problems:
         for number, problem in enumerate(error.problems):
-            location = f"{problem.file}:{problem.line}:{problem.column}"
-            err.print(f"[bold]{escape(location)}[/]: {escape(problem.message)}")
+            err.print(f"[bold]{escape(problem.place)}[/]: {escape(problem.message)}")
             if problem.excerpt and number < _MOST_EXCERPTS:
                 err.print(f"[dim]{escape(indent(problem.excerpt, '    '))}[/]")
             err.print(f"  [green]cure[/]: {escape(problem.cure)}")

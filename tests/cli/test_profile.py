@@ -54,11 +54,11 @@ def test_unknown_workloads_are_reported_before_anything_is_created(osmef: Osmef)
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--with", "unixbank"), "--with:1:2: there is no workload 'unixbank'"),
-        (("--with", ""), "--with:1:1: the axis workload has no values"),
+        (("--with", "unixbank"), "--with: there is no workload 'unixbank'"),
+        (("--with", ""), "--with: the axis workload has no values"),
         (("--with", f"{QUICK}, latency"), "latency measures no component of a machine type"),
-        (("--set", "workload=[unixbank]"), "--set workload:1:2: there is no workload"),
-        (("--with", QUICK, "--flavor", ""), "--flavor:1:1: the axis flavor has no values"),
+        (("--set", "workload=[unixbank]"), "--set workload: there is no workload"),
+        (("--with", QUICK, "--flavor", ""), "--flavor: the axis flavor has no values"),
     ],
 )
 def test_a_problem_names_the_option_that_was_given(

@@ -31,6 +31,6 @@ def problems(read: Reader) -> Callable[..., list[str]]:
     def list_problems(text: str, overrides: Mapping[str, str] | None = None) -> list[str]:
         with pytest.raises(InputError) as caught:
             read(text, overrides)
-        return [f"{p.file}:{p.line}:{p.column}: {p.message}" for p in caught.value.problems]
+        return [f"{p.place}: {p.message}" for p in caught.value.problems]
 
     return list_problems

@@ -108,16 +108,16 @@ def test_problems_are_located_at_the_option(problems: Lister) -> None:
         "name": "",
     }
     assert problems("name: a\nparallel: 0", overrides) == [
-        "--set conections:1:1: 'conections' is no value of a scenario",
-        "--set connections:1:5: workload.connections is 1500, but must be at most 1000",
-        "--set kind:1:1: 'kind' can mean several values",
-        "--set loss:1:1: workload btc has no search.loss",
-        "--set name:1:1: name must be a text, but it is empty",
-        "--set pause:1:1: this is not YAML: found undefined alias 'x'",
-        "--set provider.colour:1:1: unknown key 'colour' in provider",
-        "--set repeat:1:1: repeat can't be swept",
-        "--set seed:1:1: 010 can mean 10 or, as an octal number, something else",
-        "--set workload.duration:1:1: workload.duration: '10' has no unit",
+        "--set conections: 'conections' is no value of a scenario",
+        "--set connections: workload.connections is 1500, but must be at most 1000",
+        "--set kind: 'kind' can mean several values",
+        "--set loss: workload btc has no search.loss",
+        "--set name: name must be a text, but it is empty",
+        "--set pause: this is not YAML: found undefined alias 'x'",
+        "--set provider.colour: unknown key 'colour' in provider",
+        "--set repeat: repeat can't be swept",
+        "--set seed: 010 can mean 10 or, as an octal number, something else",
+        "--set workload.duration: workload.duration: '10' has no unit",
         "file.yaml:2:11: parallel is 0, but must be at least 1",
     ]
 
