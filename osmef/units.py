@@ -137,7 +137,9 @@ def _scale(value: float) -> tuple[float, str]:
 def format_prefixed(value: float, unit: str) -> str:
     """Format a value with three digits and a decimal prefix: ``21.9 GB/s``."""
     divisor, prefix = _scale(value)
-    return f"{value / divisor:.3g} {prefix}{unit}"
+    shown = value / divisor
+    digits = ".3g" if abs(shown) < 999.5 else ".0f"  # of the largest prefix
+    return f"{shown:{digits}} {prefix}{unit}"
 
 
 def format_rate(bits_per_second: float) -> str:

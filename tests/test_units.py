@@ -177,7 +177,13 @@ def test_printed_durations_keep_their_order_of_magnitude(seconds: float) -> None
 
 @pytest.mark.parametrize(
     ("rate", "text"),
-    [(0, "0 bit/s"), (999, "999 bit/s"), (9.41e9, "9.41 Gbit/s"), (999.6e6, "1 Gbit/s")],
+    [
+        (0, "0 bit/s"),
+        (999, "999 bit/s"),
+        (9.41e9, "9.41 Gbit/s"),
+        (999.6e6, "1 Gbit/s"),
+        (5e15, "5000 Tbit/s"),
+    ],
 )
 def test_rates_for_people(rate: float, text: str) -> None:
     assert format_rate(rate) == text

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from osmef.agent.messages import BulkResult
-from osmef.errors import AgentError
+from osmef.errors import AgentError, InputError
 from osmef.results.observations import Direction, Purpose
+from osmef.scenario.load import load_text
 from osmef.workloads.base import PartResult, Step
 from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
 
@@ -213,6 +215,14 @@ def test_what_the_agent_would_refuse_is_an_error_of_the_file(written: dict[str, 
 def test_a_cost_without_its_price_is_an_error(written: dict[str, str], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         BtcSettings.model_validate(written)
+
+
+def test_no_more_bytes_are_asked_for_than_the_agent_can_read() -> None:
+    assert workload(bytes="9000TB").most_bytes == 9_000 * 10**12 < 2**53
+    with pytest.raises(InputError, match="write at most 9000 TB"):
+        load_text("name: a\nworkload: {kind: btc, bytes: 9001TB}\n", Path("a.yaml"))
+    paid = workload(until="knee", cost="1000000 USD", per_gb="0.0001 USD")
+    assert paid.most_bytes == 9_000 * 10**12
 
 
 def test_a_cost_bounds_what_each_connection_sends() -> None:

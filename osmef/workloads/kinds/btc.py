@@ -104,6 +104,7 @@ class Until(StrEnum):
 
 
 _LONGEST_SEARCH_S = 1800.0
+_MOST_BYTES = 9_000 * 10**12  # the agent reads JSON, whose numbers are exact up to 2**53
 _WITH_HEADERS = 1.05
 """What a cloud counts of a byte of payload: headers are 3.6 % of it at an MTU of 1500."""
 
@@ -130,6 +131,7 @@ class BtcSettings(WorkloadSettings):
     bytes: Size | None = Field(
         default=None,
         ge=1,
+        le=_MOST_BYTES,
         description="how much each connection sends, instead of a time; with `until`, at most",
     )
     until: Until | None = Field(
@@ -234,7 +236,8 @@ class BtcSettings(WorkloadSettings):
             return None
         paid = parse_money(self.cost).amount / parse_money(self.per_gb).amount
         transfers = 1 + len(self.refill or ())
-        return max(1, int(1e9 * paid / _WITH_HEADERS / self.connections / transfers))
+        found = int(1e9 * paid / _WITH_HEADERS / self.connections / transfers)
+        return min(max(1, found), _MOST_BYTES)
 
     @property
     def most_bytes(self) -> int | None:
