@@ -268,6 +268,31 @@ def test_quantiles_without_many_failed_requests_are_doubted(
     assert all("of some trials 1 % of the requests failed" in one for one in found)
 
 
+@pytest.mark.parametrize(
+    ("rate", "lasted_s", "changes", "count"),
+    [
+        (100.0, 1.0, {}, 0),
+        (100.0, 1.04, {}, 0),
+        (100.0, 2.0, {}, 1),
+        (None, 2.0, {}, 0),
+        (100.0, 2.0, {"requests_per_s": None}, 0),
+        pytest.param(100.0, 2.0, {"request_p50_us": 1e6}, 0, id="every answer takes long"),
+        pytest.param(100.0, 2.0, {"request_p99_us": 2e3}, 0, id="the last answer was late"),
+        pytest.param(100.0, 2.0, {"failed_requests": 10, "requests_per_s": 45.0}, 1, id="failed"),
+        pytest.param(100.0, 2.0, {"requests": 300, "requests_per_s": 150.0}, 1, id="three pairs"),
+        pytest.param(100.0, 1.0, {"requests": 300, "requests_per_s": 300.0}, 0, id="are fast"),
+    ],
+)
+def test_a_rate_that_was_not_kept_is_noted(
+    rate: float | None, lasted_s: float, changes: dict[str, float | None], count: int
+) -> None:
+    settings = PingPongSettings.model_validate({"sizes": ["1kB"], "repetitions": 100, "rate": rate})
+    times = {"request_p50_us": 5e5, "request_p99_us": 9.9e5}
+    metrics = {"requests": 100, "requests_per_s": 100 / lasted_s, **times}
+    found = list(settings.warnings_from_metrics({**metrics, **changes}))
+    assert sum("than 95 % of the 100 requests per second were" in one for one in found) == count
+
+
 def test_failed_requests_are_counted_and_excluded_from_times() -> None:
     one = table({}, {"relay_us": 750.0, "retries": 2}, {"error": 2, **UNANSWERED, "retries": None})
     other = table({"error": 5, "code": 503, "length": 0, "retries": 10, "relay_us": 1e9}, {})

@@ -205,6 +205,9 @@ Sizes = Annotated[
 # Of the requests: from there on the 99th percentile would be one of those that failed.
 _MANY_FAILED_PERCENT = 1.0
 
+_RATE_PERCENT = 95.0
+"""Of the rate of requests: what is slower is noted."""
+
 # What the agent keeps a record of.
 _MOST_REQUESTS = 10_000_000
 
@@ -320,7 +323,7 @@ class PingPongSettings(WorkloadSettings):
             )
 
     def warnings_from_metrics(self, metrics: Mapping[str, float | None]) -> Iterator[str]:
-        """Warn where so many requests failed that the 99th percentile is another one."""
+        """Warn where so many requests failed that quantiles are wrong, or the rate wasn't kept."""
         failed, requests = (metrics.get(name) for name in ("failed_requests", "requests"))
         if failed and requests and 100 * failed >= _MANY_FAILED_PERCENT * requests:
             yield (
@@ -328,6 +331,27 @@ class PingPongSettings(WorkloadSettings):
                 " and rates are of those that went well, so quantiles are too low where others ran"
                 " into the timeout"
             )
+        if self.rate is not None and self._is_behind(self.rate, metrics):
+            yield (
+                f"in some trials less than {_RATE_PERCENT:g} % of the {self.rate:g} requests per"
+                " second were reached: they waited for the answers to those before, and"
+                " request_..._us has that waiting; ask for a lower rate, or for more connections"
+            )
+
+    def _is_behind(self, rate: float, metrics: Mapping[str, float | None]) -> bool:
+        """Return whether a trial took longer than its rate and a usual request explain.
+
+        Where only the last answer was late, most requests did not wait.
+        """
+        names = ("requests", "failed_requests", "requests_per_s", "request_p50_us",
+                 "request_p99_us")  # fmt: skip
+        total, failed, per_s, p50_us, p99_us = (metrics.get(name) or 0 for name in names)
+        if not per_s:
+            return False
+        length_s = self.requests / rate
+        behind_s = (total - failed) / per_s - length_s
+        allowed_s = length_s * (100 / _RATE_PERCENT - 1) + p50_us / 1e6
+        return behind_s > allowed_s and p99_us / 1e6 > behind_s / 4
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
         """Yield conflicts with a background, and with the client of an existing server."""
