@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from osmef.agent.client import AgentClient
 from osmef.engine.plan import PlannedCell
 from osmef.engine.station import Station
 from osmef.errors import EndpointError
-from osmef.layers.base import LayerEnd
+from osmef.kinds import LAYERS
+from osmef.layers.base import Layer, LayerEnd, Underlay
 from osmef.scenario.fields import DATA_PORTS, Family
 from osmef.scenario.layers import Stack
+
+_SHOWN = 200
+"""So many characters of what a layer returned are shown."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,25 @@ class LayeredStation:
     def data_ports(self, count: int) -> int:
         """Return the first of consecutive data ports that no other job of the trial uses."""
         return self.station.data_ports(count, self.attached.ports)
+
+
+def raise_layer(layer: Layer[Any], underlay: Underlay) -> Mapping[str, LayerEnd]:
+    """Raise a layer, and return its ends. Raises EndpointError, also where it returns others."""
+    ends: object = layer.up(underlay)  # a layer of another package may return anything
+    if not isinstance(ends, Mapping):
+        found = repr(ends)[:_SHOWN]
+    elif strange := [one for one in ends.values() if not isinstance(one, LayerEnd)]:
+        found = f"a mapping with {strange[0]!r}"[:_SHOWN]
+    elif set(ends) != set(underlay.ends):
+        found = f"a mapping of {', '.join(map(str, ends)) or 'nothing'}"[:_SHOWN]
+    else:
+        return ends
+    raise EndpointError(
+        f"up() of {layer.settings.kind} returned {found}, and must return a LayerEnd for each"
+        " endpoint, by its name",
+        where=", ".join(underlay.ends),
+        cure=LAYERS.cure(type(layer)),
+    )
 
 
 def reserve(

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from osmef.engine.journal import Journal
-from osmef.engine.layer_endpoints import LayeredStation, StackKey, key_of, reserve
+from osmef.engine.layer_endpoints import LayeredStation, StackKey, key_of, raise_layer, reserve
 from osmef.engine.plan import PlannedCell
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, OsmefError, ReachError
@@ -424,7 +424,7 @@ class Layers:
         while True:
             underlay, tries = self._underlay(key, ends), tries + 1
             try:
-                return underlay, layer.up(underlay)
+                return underlay, raise_layer(layer, underlay)
             except DuplicateError:
                 if tries == _MOST_NETWORKS:
                     raise

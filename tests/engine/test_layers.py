@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from osmef.engine.check import check_study
-from osmef.engine.layer_endpoints import StackKey, reserve
+from osmef.engine.layer_endpoints import StackKey, raise_layer, reserve
 from osmef.engine.layers import Layers, _Raised, _together, _try
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, InputError
 from osmef.layers.base import Layer, LayerEnd, Underlay, UnderlayEnd, features_of
 from osmef.layers.host import DuplicateError
+from osmef.layers.kinds.tunnels import Vxlan, VxlanSettings
 from osmef.layers.root import Root
 from osmef.remote.session import ProgramResult
 from osmef.scenario.fields import Family
@@ -144,6 +146,32 @@ def test_what_several_endpoints_lack_is_reported_once_with_their_names() -> None
     assert found.cure == "install wg; install nft"
 
 
+_END = LayerEnd("198.18.0.1", "198.18.0.1", None, 1500)
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (None, "returned None"),
+        ("x" * 999, "returned 'xxx"),
+        ({}, "returned a mapping of nothing"),
+        ({"a": _END}, "returned a mapping of a"),
+        ({"a": _END, "b": None}, "returned a mapping with None"),
+    ],
+)
+def test_a_plugin_s_layer_that_returns_no_ends_is_explained(returned: object, said: str) -> None:
+    class Mine(Vxlan):
+        def up(self, _underlay: Underlay) -> Any:
+            return returned
+
+    underlay, _ = recorded(2)
+    with pytest.raises(EndpointError, match=re.escape(f"up() of vxlan {said}")) as caught:
+        raise_layer(Mine(VxlanSettings()), underlay)
+    assert caught.value.message.endswith("must return a LayerEnd for each endpoint, by its name")
+    assert len(caught.value.message) < 300
+    assert caught.value.where == "a, b"
+
+
 @pytest.mark.parametrize("strangers", [1, 9])
 def test_other_addresses_are_tried_when_the_first_are_in_use(strangers: int) -> None:
     underlay, _ = recorded(2)
@@ -166,7 +194,7 @@ def test_other_addresses_are_tried_when_the_first_are_in_use(strangers: int) -> 
             end.host.note("forwarding", "all=0")
         if len(tried) <= strangers:
             raise DuplicateError("198.18.0.1 is in use on its link", where="a")
-        return {}
+        return dict.fromkeys(found.ends, _END)
 
     layer = cast("Layer[Any]", SimpleNamespace(up=up))
     if strangers == 1:
