@@ -48,6 +48,8 @@ _LOOK_S = 0.5
 _NO_SENSE = (AttributeError, KeyError, TypeError, ValueError)
 _BY_PASSWORD = {"password", "v3password"}
 _MOST_BYTES = 1 << 20
+_VERSIONS = {"compute": "2", "network": "2", "image": "12", "block-storage": "23"}
+"""Major versions that the SDK knows. With another it finds none, as of a service that is down."""
 _PLACES = "clouds.yaml (see OS_CLIENT_CONFIG_FILE)"
 USUAL = CloudWaits(delete_retry_s=60.0, no_progress_s=180.0, at_once=AT_ONCE)
 
@@ -367,6 +369,11 @@ def _lacking(region: CloudRegion) -> str | None:
             return "it names no user (username)"
         if not given.get("password"):
             return "there is no password (in secure.yaml beside clouds.yaml, or OS_PASSWORD)"
+    for kind, known in _VERSIONS.items():
+        version = region.get_api_version(kind) or known[0]
+        if version.partition(".")[0] not in set(known):
+            key = f"{kind.replace('-', '_')}_api_version"
+            return f"{key} is {version}, and must be {' or '.join(known)}, or be left out"
     verify, certificate = region.get_requests_verify_args()
     pair = certificate if isinstance(certificate, tuple) else (certificate,)
     for file in (verify, *pair):

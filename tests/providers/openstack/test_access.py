@@ -118,6 +118,16 @@ WHO = f"{WHERE}, username: u, project_name: p"
         ),
         (f"clouds: {{lab: {{cacert: /no/ca, auth: {{{WHO}, password: x}}}}}}\n", "/no/ca", "fix"),
         (f"clouds: {{lab: {{cert: /no/me, auth: {{{WHO}, password: x}}}}}}\n", "/no/me", "fix"),
+        (
+            f"clouds: {{lab: {{compute_api_version: 9, auth: {{{WHO}, password: x}}}}}}\n",
+            "compute_api_version is 9, and must be 2, or be left out",
+            "fix its entry",
+        ),
+        (
+            f"clouds: {{lab: {{block_storage_api_version: '1', auth: {{{WHO}, password: x}}}}}}\n",
+            "block_storage_api_version is 1, and must be 2 or 3",
+            "fix its entry",
+        ),
         ("clouds:\n", "of the wrong kind", "fix its entry"),
         ("clouds: {other: {}}\n", "'lab' is not known", "other"),
         ("", "'lab' is not known", "none"),
