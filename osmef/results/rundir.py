@@ -132,9 +132,10 @@ def _below(directory: Path) -> Iterator[Path]:
 
 
 def _refuse_unreadable(error: OSError) -> None:
-    """Raise StorageError for a run; another directory, as ``lost+found``, is not of interest."""
+    """Raise StorageError for what may hold runs; ``lost+found`` and hidden ones do not."""
     path = Path(error.filename)
-    if is_run(path):
+    is_other = path.name == "lost+found" or path.name.startswith(".")
+    if is_run(path) or (isinstance(error, PermissionError) and not is_other):
         with storage("look into", path):
             raise error
 

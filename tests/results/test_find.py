@@ -67,9 +67,10 @@ def test_a_path_without_a_run_is_reported(campaign: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
-def test_a_run_that_may_not_be_read_is_not_left_out_silently(campaign: Path) -> None:
-    run = campaign / "sunday" / "quick-20261121T031500Z-3f9a"
-    for closed in (run, campaign / "lost+found"):
+@pytest.mark.parametrize("name", ["quick-20261121T031500Z-3f9a", "a-campaign"])
+def test_a_run_that_may_not_be_read_is_not_left_out_silently(campaign: Path, name: str) -> None:
+    run = campaign / "sunday" / name
+    for closed in (run, campaign / "lost+found", campaign / ".cache"):
         closed.mkdir(mode=0)
     for path in (campaign, *list(campaign.parents)[:-2]):
         path.chmod(path.stat().st_mode | 0o755)
