@@ -72,6 +72,7 @@ from osmef.engine.cancellation import CancellationToken, stop_on_signals
 from osmef.errors import InputError, Interrupted
 from osmef.files import real_path
 from osmef.report.fit import column, folded, table
+from osmef.results.files import writable
 from osmef.units import format_duration
 
 if TYPE_CHECKING:
@@ -294,7 +295,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         if until_idle and _is_held(store, loaded.campaign.name):
             return
         _refuse_second(store, loaded)
-        name, into = loaded.campaign.name, real_path(directory / loaded.campaign.name)
+        name, into = loaded.campaign.name, writable(real_path(directory / loaded.campaign.name))
         about = {"file": str(file.resolve()), "text": loaded.text, "out": str(into)}
         now = datetime.now(UTC)
         late = late_before(campaign_plan.campaign.missed, now)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from osmef.errors import InputError, StorageError, limit_cure
-from osmef.files import UnfitFileError, draft_file, open_file
+from osmef.files import UnfitFileError, draft_directory, draft_file, open_file
 
 _NO_DIRECTORY = "is the path right? A part of it is a file, or a link that leads nowhere"
 _CURES = {
@@ -94,6 +94,17 @@ def storage_error(action: str, path: Path, error: OSError) -> StorageError:
         cure = error.cure
     why = error.strerror or str(error)
     return StorageError(f"can't {action}: {why}", where=str(path), cure=cure)
+
+
+def writable(directory: Path) -> Path:
+    """Return a directory, also one that is not there yet, for what may come days later.
+
+    Raises StorageError where it can't be written to, or can't be made.
+    """
+    with storage("write to", directory):
+        there = next(one for one in (directory, *directory.parents) if one.exists())
+        with draft_directory(there, "check"):
+            return directory
 
 
 def write_atomically(

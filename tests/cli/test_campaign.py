@@ -6,6 +6,7 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -24,6 +25,7 @@ from osmef.engine.journal import Journal
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
 from tests.campaigns.shown import make_shown
+from tests.cli.conftest import ROOT
 from tests.cli.warm import warm
 from tests.invoked import invoke
 from tests.journals import read_notes
@@ -110,6 +112,32 @@ def test_a_campaign_outlives_the_room_for_its_log(place: Path) -> None:
     assert status(place)["counts"] == {"done": 2}
     for directory in (place / "results" / "now").iterdir():
         assert read_notes(Journal(directory / "journal.jsonl"))[-1]["event"] == "end"
+
+
+@pytest.mark.parametrize("out", ["results", "results/a/b"])
+def test_runs_that_can_not_be_written_are_refused_before_the_first_session(
+    place: Path, out: str
+) -> None:
+    later = {"start": "2124-03-20", "windows": ["weekday-peak"]}
+    campaign = {**json.loads((place / "now.json").read_text()), **later}
+    (place / "now.json").write_text(json.dumps(campaign))
+    (place / "results").mkdir()
+    words = shlex.join(command("run", "now.json", "--out", out))
+    ended = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c",
+         f"mount -t tmpfs -o ro none results && exec {words}"],
+        cwd=place,
+        env={**os.environ, "OSMEF_STATE": "sqlite:///state.sqlite", "PYTHONPATH": str(ROOT),
+             "COLUMNS": "500"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )  # fmt: skip
+    assert ended.returncode == 4, ended.stderr
+    assert f"{out}/now: can't write to: Read-only file system" in ended.stderr
+    assert "choose a directory that you may write to" in ended.stderr
+    assert "no campaigns yet" in run(place, "status").stdout
 
 
 def shown(place: Path, *arguments: str) -> str:
