@@ -165,6 +165,16 @@ def real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def make_private_directory(path: Path) -> None:
+    """Create a directory and the missing ones above it for their owner alone. Raises OSError.
+
+    So the XDG Base Directory Specification wants it. One that exists stays as it is.
+    """
+    for one in (*reversed(path.parents), path):
+        if not is_directory(one):
+            one.mkdir(mode=0o700, exist_ok=True)
+
+
 _NAME = re.compile(r"\.osmef-(?:(.+)-)?[0-9a-f]{16}\.draft")
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _TRIES = 100

@@ -41,7 +41,7 @@ from osmef.cli.campaign_options import (
 )
 from osmef.cli.console import CampaignFile, out, reporting
 from osmef.errors import InputError, StorageError
-from osmef.files import exists, read_text_file, real_path
+from osmef.files import exists, make_private_directory, read_text_file, real_path
 from osmef.results.files import storage, write_atomically
 
 _MOST_BYTES = 1 << 20
@@ -160,7 +160,7 @@ def _add_to_crontab(job: ConductorService) -> None:
         job.log.parent.mkdir(parents=True, exist_ok=True)
     secret = _cron_environment(job.name)
     with storage("make a directory", secret.parent):
-        secret.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(secret.parent)
     old = remove_crontab_line(_crontab(), job.name)
     _write_environment(secret, job)
     _write_crontab(f"{old}{cron_line(job, secret)}\n")

@@ -20,8 +20,10 @@ import pytest
 from osmef.campaigns.archive import CAMPAIGN, MANIFEST, import_archive, sha256_of
 from osmef.campaigns.schedule.load import parse_campaign, read_campaign
 from osmef.campaigns.schedule.model import REDACTED, Notify, is_redacted, redacted
+from osmef.campaigns.state import open_store, state_home
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.watching.monitoring import notify
+from osmef.campaigns.watching.web import read_token
 from osmef.errors import InputError
 from tests.campaigns.emulated import conduct
 from tests.invoked import invoke
@@ -278,6 +280,22 @@ def test_the_database_is_readable_by_its_owner_only(tmp_path: Path) -> None:
         Store(url).close()
         assert modes(tmp_path) == {0o600}
         store.close()
+    finally:
+        os.umask(old)
+
+
+def test_state_directories_are_made_for_their_owner_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o755)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "local" / "state"))
+    old = os.umask(0)
+    try:
+        open_store("", create=True).close()
+        read_token(tmp_path / "other" / "token")
+        made = [state_home(), *state_home().parents[:2], tmp_path / "other"]
+        assert [stat.S_IMODE(one.stat().st_mode) for one in made] == [0o700] * 4
+        assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
     finally:
         os.umask(old)
 

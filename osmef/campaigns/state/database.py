@@ -46,7 +46,7 @@ from sqlalchemy.schema import CreateColumn
 from osmef.campaigns.schedule.model import redacted
 from osmef.campaigns.state.rows import CampaignPhase, SessionState
 from osmef.errors import InputError, PackageError, StorageError
-from osmef.files import exists, real_path
+from osmef.files import exists, make_private_directory, real_path
 
 VERSION = 5
 """Of these tables. A new column needs a ``server_default`` or null, and the next number here."""
@@ -420,7 +420,7 @@ def _make_private(path: Path) -> None:
 
     SQLite gives the files beside it the same mode. Raises OSError, also for another user's link.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private_directory(path.parent)
     if path.is_symlink() and path.lstat().st_uid not in {os.geteuid(), 0}:
         raise OSError(errno.ELOOP, "another user has made this link", str(path))
     real = real_path(path)

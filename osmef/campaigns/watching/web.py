@@ -35,7 +35,7 @@ import osmef
 from osmef.campaigns.state.rows import CampaignRow, SessionRow, SessionState, is_conducted
 from osmef.campaigns.watching.monitoring import read_live, render_metrics
 from osmef.errors import InputError, NothingToDrawError, OsmefError
-from osmef.files import exists, read_text_file
+from osmef.files import exists, make_private_directory, read_text_file
 from osmef.results.files import storage, write_atomically
 from osmef.scenario.text_file import read_nodes
 from osmef.units import format_duration, format_rate
@@ -332,7 +332,7 @@ def read_token(path: Path) -> str:
     """
     if not exists(path):
         with storage("make a directory", path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(path.parent)
         text = secrets.token_urlsafe(24)
         write_atomically(path, f"{text}\n".encode(), 0o600)
     with storage("read", path):
