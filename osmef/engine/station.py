@@ -96,6 +96,11 @@ class Station:
             DATA_PORTS: random.choice(DATA_PORTS)  # noqa: S311 - no secret
         }
         self._session, self.deployment = self._deploy(SshSession.open(endpoint.login))
+        try:
+            self._agents_in(())  # where they can't run, as in a home without execution, none can
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def name(self) -> str:
