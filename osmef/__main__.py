@@ -10,6 +10,11 @@ import sys
 # short run's time.
 _OBJECTS_BETWEEN_LOOKS = 200_000
 
+_NO_DOCSTRINGS = (
+    "note: Python runs with -OO (PYTHONOPTIMIZE=2), which is not supported: help and lists have no"
+    " descriptions\n"
+)
+
 
 def _interrupt(number: int, _frame: object) -> None:
     """Raise what Ctrl-C raises, so that no command leaves a draft behind."""
@@ -27,6 +32,8 @@ def main() -> None:
         from osmef.cli.streams import set_up_streams  # noqa: PLC0415 - here it can be interrupted
 
         set_up_streams()  # before a file is opened, or something said
+        if sys.flags.optimize > 1 and "_OSMEF_COMPLETE" not in os.environ:
+            sys.stderr.write(_NO_DOCSTRINGS)
         from osmef.cli.main import load  # noqa: PLC0415 - the same
 
         run = load(sys.argv[1:])

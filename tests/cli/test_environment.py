@@ -120,6 +120,17 @@ def test_no_run_begins_in_a_directory_whose_tables_could_not_be_read(osmef: Osme
     assert not (osmef.directory / "latin\udce91").exists()
 
 
+@pytest.mark.parametrize("words", [("workloads",), ("campaign", "--help"), ("init", "-o", "-")])
+def test_without_docstrings_a_note_says_what_is_missing(
+    osmef: Osmef, words: tuple[str, ...]
+) -> None:
+    for level, count in (("2", 1), ("1", 0)):
+        ended = osmef(
+            *words, prefix=("env", f"PYTHONOPTIMIZE={level}", "PYTHONDONTWRITEBYTECODE=1")
+        )
+        assert (ended.code, ended.err.count("-OO (PYTHONOPTIMIZE=2)")) == (0, count), ended.err
+
+
 def test_a_name_in_another_encoding_is_an_error_with_a_cure(osmef: Osmef) -> None:
     run = osmef.directory / "latin\udce91" / SAMPLE.name
     shutil.copytree(SAMPLE, run)
