@@ -215,8 +215,8 @@ def blocks(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
         return empty
     values = known.set_index(["run", "group", "cell"])[metric].astype("float64")
     # pandas 2 confuses cells where unstack does not sort.
-    in_order = values.index.droplevel("cell").unique(), values.index.unique("cell")
-    found = values.unstack("cell").reindex(index=in_order[0], columns=in_order[1])
+    columns = values.index.unique("cell")
+    found = values.unstack("cell").reindex(index=cells.index, columns=columns)
     return _by_pair(found, known) if has_pairs(known) else found
 
 

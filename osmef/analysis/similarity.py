@@ -53,7 +53,7 @@ def machine_vectors(measured: pd.DataFrame) -> pd.DataFrame:
     """
     medians = measured.groupby([*MACHINE, "component"], sort=False)["value"].median()
     # pandas 2 confuses components where unstack does not sort.
-    machines = medians.index.droplevel("component").unique()
+    machines = medians.groupby(level=MACHINE, sort=False).size().index
     vectors = medians.unstack("component").reindex(machines)
     return vectors[[one for one in COMPONENTS if one in vectors]].rename_axis(columns=None)
 

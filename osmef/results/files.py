@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from osmef.errors import InputError, StorageError, limit_cure
-from osmef.files import UnfitFileError, draft_directory, draft_file, open_file
+from osmef.files import UnfitFileError, draft_directory, draft_file, exists, open_file
 
 _NO_DIRECTORY = "is the path right? A part of it is a file, or a link that leads nowhere"
 _CURES = {
@@ -102,7 +102,7 @@ def writable(directory: Path) -> Path:
     Raises StorageError where it can't be written to, or can't be made.
     """
     with storage("write to", directory):
-        there = next(one for one in (directory, *directory.parents) if one.exists())
+        there = next(one for one in (directory, *directory.parents) if exists(one))
         with draft_directory(there, "check"):
             return directory
 
