@@ -253,22 +253,23 @@ class History:
         ``signs``, such as the ends of trials. What reap destroys later is no work on the run.
         """
         periods: list[list[datetime]] = []
-        killed: list[list[datetime]] = []
+        killed: list[bool] = []
         is_over = True
         for at, event in self._whole:
             if isinstance(event, Started):
                 periods.append([at])
-                killed.append(periods[-1])
+                killed.append(True)
                 is_over = False
             elif not is_over and not isinstance(event, Destroyed | Extended):
                 periods[-1].append(at)
                 is_over = isinstance(event, Ended)
-                if isinstance(event, Released | Ended):
-                    killed = [one for one in killed if one is not periods[-1]]
+                killed[-1] = killed[-1] and not isinstance(event, Released | Ended)
         for sign in signs:
-            begun = [period for period in killed if period[0] <= sign]
-            if begun:
-                begun[-1].append(sign)
+            begun = [number for number, period in enumerate(periods) if period[0] <= sign]
+            # By the clock, which may have been set back before the last one.
+            latest = max(begun, key=lambda number: periods[number][0], default=None)
+            if latest is not None and killed[latest]:
+                periods[latest].append(sign)
         return sum((max(period) - period[0]).total_seconds() for period in periods)
 
     @property

@@ -92,6 +92,16 @@ def test_a_run_is_worked_on_from_each_start_to_its_end(
     assert journal.history().worked_s([moment(2)]) == minutes * 60
 
 
+def test_trials_of_a_resumed_run_are_no_work_of_the_controller_that_was_killed(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    for minute, told in ((0, "start"), (60, "start"), (120, "end")):
+        line = {"at": moment(minute).isoformat(), "event": told}
+        append_line(journal.path, json.dumps(line).encode())
+    assert journal.history().worked_s([moment(2), moment(100)]) == (2 + 60) * 60
+
+
 @pytest.mark.parametrize("hours", [-1, 25])
 def test_a_clock_that_is_set_changes_no_length(
     hours: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
