@@ -468,5 +468,6 @@ def _uncounted(history: History) -> UncountedCost:
         return UncountedCost(last, None)
     begin, since, end = begins[0][0], used[-1][0], gone[-1][0]
     counted = released[-1][0] - begin
-    share = max(0.0, (end - since) / counted) if counted else 0.0
+    # It is below 0 where the clock was set back before they were found.
+    share = max(0.0, (end - since) / counted) if counted > timedelta(0) else 0.0
     return UncountedCost(last, Cost(amount=whole.amount * share, currency=whole.currency))

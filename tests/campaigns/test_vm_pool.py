@@ -277,27 +277,34 @@ def test_vms_kept_by_a_killed_conductor_are_deleted_at_the_next_start(four: Path
     assert len(list(out.glob(f"{PREFIX}*"))) == 12
 
 
-def test_the_cost_of_vms_left_by_a_kill_is_counted_until_their_deletion(tmp_path: Path) -> None:
-    """Made three hours ago, lent two hours ago, and found now."""
+@pytest.mark.parametrize(
+    ("hours", "usd"),
+    [((3, 2), 2 * 2 * 0.1), ((-1, -2), 0)],
+    ids=["made three hours ago and lent two hours ago", "the clock was set back since then"],
+)
+def test_the_cost_of_vms_left_by_a_kill_is_counted_until_their_deletion(
+    hours: tuple[int, int], usd: float, tmp_path: Path
+) -> None:
     price = {"amount": 0.1, "currency": "USD", "region": None, "date": "2026-03-01", "source": "x"}
+    made, lent = hours
     notes: list[tuple[int, dict[str, object]]] = [
-        (3, {"event": "wanted", "session": 5}),
-        (3, {"event": "provision", "prices": {}, "most": {"a": price, "b": price}}),
-        (2, {"event": "lent", "session": 6}),
+        (made, {"event": "wanted", "session": 5}),
+        (made, {"event": "provision", "prices": {}, "most": {"a": price, "b": price}}),
+        (lent, {"event": "lent", "session": 6}),
     ]
     now = datetime.now(UTC)
     path = tmp_path / f"{PREFIX}pair" / "journal.jsonl"
     path.parent.mkdir()
     with path.open("w") as file:
-        for hours, note in notes:
-            at = (now - timedelta(hours=hours)).isoformat()
+        for ago, note in notes:
+            at = (now - timedelta(hours=ago)).isoformat()
             file.write(json.dumps({"at": at, **note}) + "\n")
     ((directory, controller),) = orphaned_pools(tmp_path)
     assert not controller.may_live
     bill = destroy_orphan(directory)
     assert bill.session == 6
     assert bill.cost is not None
-    assert bill.cost.amount == pytest.approx(2 * 2 * 0.1, rel=0.01)
+    assert bill.cost.amount == pytest.approx(usd, rel=0.01)
     assert orphaned_pools(tmp_path) == []
 
 
