@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timedelta, tzinfo
 from typing import Self
 
@@ -18,5 +19,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> None:
         def now(cls, tz: tzinfo | None = None) -> Self:
             return super().now(tz) + by
 
+    before = time.time
+    monkeypatch.setattr(time, "time", lambda: before() + by.total_seconds())
     for module in (journal, measure):
         monkeypatch.setattr(module, "datetime", Set)

@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
+from osmef.clock import since_boot
 from osmef.engine.events import contain_failures
 from osmef.errors import Interrupted
 
-# A clock that is set, or a machine that sleeps, is noticed after so long.
+# That a machine slept is noticed after so long.
 _LOOK_S = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL_S = 0.1
@@ -45,7 +46,7 @@ class CancellationToken:
     @property
     def reason(self) -> str | None:
         """The reason of the cancellation; None without one."""
-        if self._reason is None and time.time() >= self._deadline:
+        if self._reason is None and since_boot() >= self._deadline:
             self.request(self._why_deadline)
         if self._reason is None and self._parent is not None:
             return self._parent.reason
@@ -59,8 +60,8 @@ class CancellationToken:
         return [self._pipe[0], *(self._parent.wakers if self._parent else [])]
 
     def expire(self, deadline: float, reason: str) -> None:
-        """Cancel at a UNIX time."""
-        self._deadline, self._why_deadline = deadline, reason
+        """Cancel at a UNIX time, by the clock as it is now: one that is set changes nothing."""
+        self._deadline, self._why_deadline = since_boot() + deadline - time.time(), reason
 
     def request(self, reason: str) -> None:
         """Cancel; the first reason is kept."""

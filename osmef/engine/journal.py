@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from pydantic_core import from_json
 
+from osmef.clock import since_boot
 from osmef.engine.events import (
     ControllerIdentity,
     Created,
@@ -68,7 +69,7 @@ class Journal:
         self.path = path
         self.unnoted: StorageError | None = None
         self._lock = threading.Lock()
-        self._opened, self._since = datetime.now(UTC), _since_boot()
+        self._opened, self._since = datetime.now(UTC), since_boot()
 
     def now(self) -> datetime:
         """Return the time by the clock as it was when this was made.
@@ -76,7 +77,7 @@ class Journal:
         One that is set while a run works changes neither its lengths, such as those that VMs cost,
         nor the order of its trials.
         """
-        return self._opened + timedelta(seconds=_since_boot() - self._since)
+        return self._opened + timedelta(seconds=since_boot() - self._since)
 
     def note(self, event: Event) -> None:
         """Append an event."""
@@ -119,11 +120,6 @@ class Journal:
                     entry = JournalLine(number, None, None, None, f"it is not JSON: {error}")
             if entry.damage is None or is_whole:
                 yield entry
-
-
-def _since_boot() -> float:
-    """Return the seconds since boot, with those in which the machine slept."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,17 @@ def test_a_deadline_ends_a_wait_that_is_longer() -> None:
             stop.check()
 
 
+@pytest.mark.parametrize(("hours", "left_s", "is_over"), [(25, 60, False), (-1, 0.1, True)])
+def test_a_clock_that_is_set_moves_no_deadline(
+    hours: int, left_s: float, is_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, now = CancellationToken(), time.time
+    stop.expire(now() + left_s, "the deadline is near")
+    monkeypatch.setattr(time, "time", lambda: now() + 3600 * hours)
+    time.sleep(0.2)
+    assert (stop.reason is not None) is is_over
+
+
 def test_a_signal_before_the_deadline_is_the_reason() -> None:
     with stop_on_signals(lambda _text: None) as stop:
         stop.request("stopped by the test")

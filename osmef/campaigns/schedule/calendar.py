@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 import random
 import threading
-import time
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, timedelta, timezone
@@ -31,6 +30,7 @@ from osmef.campaigns.schedule.model import (
     Window,
     parse_clock,
 )
+from osmef.clock import since_boot
 from osmef.errors import InputError
 
 # A clock that is set, or a machine that slept, is noticed after so long.
@@ -65,8 +65,7 @@ class RealClock:
 
     def steady(self) -> float:
         """Return the seconds since boot."""
-        boottime = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # only Linux has it
-        return time.clock_gettime(boottime)
+        return since_boot()
 
     def wait(self, until: datetime.datetime | None, wake: threading.Event) -> None:
         """Wait for a short time at most, since the clock may jump."""
