@@ -16,7 +16,7 @@ from osmef.campaigns.schedule.load import read_campaign
 from osmef.campaigns.watching.web import read_token
 from osmef.cli.plot import _read_names
 from osmef.engine.journal import Journal
-from osmef.errors import CredentialsError, InputError, OsmefError
+from osmef.errors import CredentialsError, InputError, OsmefError, StorageError
 from osmef.files import UnfitFileError, open_file, read_file, read_text_file
 from osmef.importers.record import read_texts
 from osmef.prices.price_list import read_prices
@@ -26,6 +26,7 @@ from osmef.remote.login import KeyPair, OwnKeys
 from osmef.remote.ssh_config import known_keys, read_config
 from osmef.report.data import read_table
 from osmef.results.brief import brief_summary, brief_trials
+from osmef.results.files import files_below
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.load import load, load_text
@@ -81,6 +82,27 @@ def test_an_unreadable_path_is_an_error_with_a_cure(odd: tuple[Path, str]) -> No
     assert caught.value.cure
     with pytest.raises(UnfitFileError, match=why):
         open_file(path, SMALL).close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_files_that_may_not_be_seen_are_not_left_out_silently(tmp_path: Path) -> None:
+    for name in ("trials.jsonl", "facts/b.json", "facts/a.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "facts/away").symlink_to("/nowhere")
+    found = [path.relative_to(tmp_path).as_posix() for path in files_below(tmp_path)]
+    assert found == ["facts/a.json", "facts/b.json", "trials.jsonl"]
+    for path in (tmp_path, *list(tmp_path.parents)[:-2]):
+        path.chmod(path.stat().st_mode | 0o755)
+    (tmp_path / "lost+found").mkdir(mode=0)
+    (tmp_path / "facts").chmod(0)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(StorageError, match="Permission denied") as refused:
+            list(read_texts([tmp_path]))
+        assert refused.value.where == str(tmp_path / "facts")
+    finally:
+        os.seteuid(0)
 
 
 def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:

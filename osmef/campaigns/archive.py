@@ -49,7 +49,7 @@ from osmef.files import (
     scratch,
     stale_drafts,
 )
-from osmef.results.files import storage, write_atomically
+from osmef.results.files import files_below, storage, write_atomically
 from osmef.results.frame import load
 from osmef.results.rundir import RunDirectory
 from osmef.results.tables import TABLES
@@ -266,9 +266,9 @@ def _pack(directory: Path, file: Path) -> None:
         gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as tar,
     ):
-        for path in sorted(directory.rglob("*")):
+        for path in files_below(directory):
             name = path.relative_to(directory)
-            if not is_file(path) or path.is_symlink() or name.as_posix() in _LEFT_OUT:
+            if path.is_symlink() or name.as_posix() in _LEFT_OUT:
                 continue
             about = tar.gettarinfo(path, name.as_posix())
             about.uid = about.gid = 0

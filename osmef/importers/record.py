@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 
 from osmef import formats
 from osmef.errors import InputError, OutputError
-from osmef.files import exists, is_directory, is_file, open_file, read_file
+from osmef.files import exists, is_directory, open_file, read_file
 from osmef.formats import Outputs
-from osmef.results.files import storage
+from osmef.results.files import files_below, storage
 from osmef.results.measure import Better, Measure
 from osmef.results.observations import Request, SizePoint
 from osmef.results.trial import Failure, Interval
@@ -327,12 +327,7 @@ def read_texts(files: Sequence[Path]) -> Iterator[Text | InputError]:
     for file in files:
         if not exists(file):
             raise refuse(str(file), "there is no such file", "is the path right?")
-        below = (
-            [path for path in sorted(file.rglob("*")) if is_file(path)]
-            if is_directory(file)
-            else [file]
-        )
-        for path in below:
+        for path in files_below(file) if is_directory(file) else [file]:
             if path.resolve() in seen:
                 continue
             seen.add(path.resolve())

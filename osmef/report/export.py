@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 from xml.etree import ElementTree as Xml
 
 from osmef.errors import InputError
-from osmef.files import is_file, open_file
+from osmef.files import open_file
 from osmef.report.summary import written
 from osmef.report.table import fails_alone, is_lost
-from osmef.results.files import storage
+from osmef.results.files import files_below, storage
 from osmef.results.measure import Measure
 from osmef.results.observations import Purpose
 from osmef.results.rundir import RunDirectory
@@ -383,7 +383,7 @@ def write_crate(file: BinaryIO, run: RunDirectory, authors: Sequence[str]) -> in
             cure="add --author 'Ada Lovelace'",
         )
     summary = run.read_summary()
-    paths = sorted(path for path in run.path.rglob("*") if is_file(path) and _is_named(path))
+    paths = [path for path in files_below(run.path) if _is_named(path)]
     names = [path.relative_to(run.path).as_posix() for path in paths]
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(METADATA, json.dumps(_metadata(summary, names, authors), indent=2))

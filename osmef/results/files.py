@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from osmef.errors import InputError, StorageError, limit_cure
-from osmef.files import UnfitFileError, draft_directory, draft_file, exists, open_file
+from osmef.files import UnfitFileError, draft_directory, draft_file, exists, is_file, open_file
 
 _NO_DIRECTORY = "is the path right? A part of it is a file, or a link that leads nowhere"
 _CURES = {
@@ -94,6 +94,30 @@ def storage_error(action: str, path: Path, error: OSError) -> StorageError:
         cure = error.cure
     why = error.strerror or str(error)
     return StorageError(f"can't {action}: {why}", where=str(path), cure=cure)
+
+
+def holds_no_results(directory: Path) -> bool:
+    """Return whether a directory is none that a user puts results into, by its name."""
+    return directory.name == "lost+found" or directory.name.startswith(".")
+
+
+def files_below(directory: Path) -> list[Path]:
+    """Return the regular files in a directory at any depth, sorted.
+
+    Raises StorageError where one may not look, but for what ``holds_no_results``; ``Path.rglob``
+    passes over it all.
+    """
+
+    def refuse(error: OSError) -> None:
+        if not holds_no_results(Path(error.filename)):
+            raise error
+
+    try:
+        walk = os.walk(directory, onerror=refuse)
+        found = [Path(folder, name) for folder, _, names in walk for name in names]
+        return sorted(filter(is_file, found))
+    except OSError as error:
+        raise storage_error("look into", Path(error.filename or directory), error) from error
 
 
 def writable(directory: Path) -> Path:

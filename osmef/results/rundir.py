@@ -134,8 +134,8 @@ def _below(directory: Path) -> Iterator[Path]:
 def _refuse_unreadable(error: OSError) -> None:
     """Raise StorageError for what may hold runs; ``lost+found`` and hidden ones do not."""
     path = Path(error.filename)
-    is_other = path.name == "lost+found" or path.name.startswith(".")
-    if is_run(path) or (isinstance(error, PermissionError) and not is_other):
+    is_closed = isinstance(error, PermissionError)
+    if is_run(path) or (is_closed and not files.holds_no_results(path)):
         with storage("look into", path):
             raise error
 

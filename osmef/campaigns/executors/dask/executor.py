@@ -41,10 +41,10 @@ from osmef.engine.cancellation import CancellationToken
 from osmef.engine.events import Event, WorkerAssigned, WorkerLost
 from osmef.engine.journal import Journal
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
-from osmef.files import exists, is_file
+from osmef.files import exists
 from osmef.providers import AMBIENT
 from osmef.providers.base import Resource
-from osmef.results.files import append_line, storage, write_atomically
+from osmef.results.files import append_line, files_below, storage, write_atomically
 from osmef.results.rundir import RunDirectory
 
 SLOTS = "osmef"
@@ -533,8 +533,8 @@ class RunMirror:
         with storage("read", self.path):
             return {
                 str(path.relative_to(self.path)): path.read_bytes()
-                for path in self.path.rglob("*")
-                if is_file(path) and _is_transferable(path)
+                for path in files_below(self.path)
+                if _is_transferable(path)
             }
 
     def append(self, name: str, line: bytes) -> None:
