@@ -186,19 +186,21 @@ def _with_connections(trials: pd.DataFrame, look: Look) -> Sequence[ShownCell]:
 
 
 def _each_way(cells: Iterable[ShownCell], metric: str, look: Look) -> list[ShownCell]:
-    """Return the cells; one of trials in both directions becomes two, named in their series."""
+    """Return the cells; one of trials in both directions becomes two, named in their series.
+
+    Raises InputError where ``look`` calls both alike, since their points would be one line.
+    """
     found = []
     for cell in cells:
         trials, back = cell.trials, f"{Direction.REVERSE}_{metric}"
         if back not in trials or trials[back].isna().all():
             found.append(cell)
             continue
-        ways = {
-            Direction.FORWARD: trials,
-            Direction.REVERSE: trials.assign(**{metric: trials[back]}),
-        }
-        for way, of_way in ways.items():
-            source = ", ".join(filter(None, [cell.source, look.named(str(way))]))
+        names = [look.named(way.value) for way in (Direction.FORWARD, Direction.REVERSE)]
+        look.check(names)
+        ways = (trials, trials.assign(**{metric: trials[back]}))
+        for name, of_way in zip(names, ways, strict=True):
+            source = ", ".join(filter(None, [cell.source, name]))
             found.append(replace(cell, source=source, trials=of_way))
     return found
 

@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from osmef.errors import NothingToDrawError
+from osmef.errors import InputError, NothingToDrawError
 from osmef.report.data import limits_of
 from osmef.report.options import PLAIN, Look
 from osmef.report.style import COLOURS, broken, write
@@ -101,6 +101,9 @@ def test_both_directions_of_a_trial_are_series(make_trials: MakeTrials) -> None:
         "reverse",
     }
     assert legend(cpu(trials)) == legend(cpu(make_trials()))
+    for draw in (btc_connections, btc_distance):
+        with pytest.raises(InputError, match="several are called 'forward'"):
+            draw(trials, Look(names={"reverse": "forward"}))
 
 
 def test_fairness_ends_at_one(paper: MakeTrials) -> None:
