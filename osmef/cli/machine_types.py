@@ -343,7 +343,7 @@ def _print(rows: Sequence[Mapping[str, Any]], measured: pd.DataFrame) -> None:
     if any(row["tied"] for row in rows):
         out.print("* can't be distinguished from the first: the intervals overlap")
     for name, missing in measured.attrs.get("left", {}).items():
-        text = f"{_word(name)} is left out: it was not measured on {', '.join(missing)}"
+        text = f"{_word(name)} is left out: not measured, or as 0, on {', '.join(missing)}"
         print_note(err, text)
 
 

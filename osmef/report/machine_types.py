@@ -311,10 +311,11 @@ def measured_machines(data: Data, file: Path | None = None) -> pd.DataFrame:
     """Return comparable measurements of machine types, of a CSV file or of runs.
 
     One row a measurement: provider, flavor, component, value in the component's unit, and by, what
-    measured it. Of runs a component is left out that not all machine types have; ``attrs["left"]``
-    says of whom it is missing. Raises InputError for a file that is none, and where a component
-    of the machine types was measured by different programs, whose numbers mean different things;
-    NothingToDrawError where runs know no two machine types, or nothing of both.
+    measured it. Of runs a component is left out that not all machine types have, with a median
+    above 0; ``attrs["left"]`` says of whom it is missing. Raises InputError for a file that is
+    none, and where a component of the machine types was measured by different programs, whose
+    numbers mean different things; NothingToDrawError where runs know no two machine
+    types, or nothing of both.
     """
     if file is not None:
         return _long(read_machines(file), str(file))
@@ -356,6 +357,8 @@ def _comparable(table: pd.DataFrame) -> pd.DataFrame:
     kept, left = [], {}
     for component in COMPONENTS if names else ():
         rows = table[table["component"].eq(component) & table["value"].notna()]
+        medians = rows.groupby([*MACHINE, "by"], sort=False)["value"].transform("median")
+        rows = rows[medians > 0]  # the others have no ratio
         programs = {name: set[str]() for name in names}
         for provider, flavor, by in zip(rows["provider"], rows["flavor"], rows["by"], strict=True):
             programs[provider, flavor].add(by)

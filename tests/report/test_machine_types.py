@@ -112,6 +112,15 @@ def test_a_measurement_of_0_counts(make_run: MakeRun) -> None:
     assert rates.tolist() == [0.0, 100.0, 100.0]
 
 
+def test_a_component_whose_median_is_0_is_left_out(make_run: MakeRun) -> None:
+    runs = [make_run("aws", "m5", (8e8, 8e7)), make_run("gce", "n1", (1.6e9, 1.6e8))]
+    log = RunDirectory(runs[0]).trials
+    log.write_text(log.read_text().replace("800000000.0", "0.0").replace("80000000.0", "0.0"))
+    table = measured_machines(Data(*runs))
+    assert similarity_matrix(machine_vectors(table)).attrs["components"] == ["threads", "memory_mb"]
+    assert table.attrs["left"] == {"network_mb_per_s": ["aws m5"]}
+
+
 def test_machines_without_a_flavor_are_no_machine_types(make_run: MakeRun) -> None:
     data = Data(make_run("static", None, (8e8, 8e8)))
     with pytest.raises(NothingToDrawError, match="two machine types"):
