@@ -32,8 +32,8 @@ def hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float = 0
     they are independent and that their distributions have one shape, whatever it is, shifted
     against each other. The interval then is exact up to 2500 differences, and contains the shifts
     that Mann and Whitney's test would not reject; ties make it wider than necessary. For 95 % it
-    needs 4 against
-    4. Memory grows with the product of both sizes. Raises ValueError for what is not finite.
+    needs 4 against 4. Memory grows with the product of both sizes. Raises ValueError for what is
+    not finite.
 
     Source: Hodges and Lehmann, Ann. Math. Statist. 34, 1963; Lehmann, "Nonparametrics", 1975,
     section 2.5.
@@ -139,21 +139,22 @@ def a12(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Eff
 def median_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Effect:
     """Return the median of ``a`` over that of ``b``.
 
-    ``a`` and ``b`` are positive observations in one unit. Assumed is only that all are independent
-    and that each sample is of one continuous distribution; the two may have different shapes. The
+    ``a`` and ``b`` are observations in one unit, those of ``a`` at least 0 and those of ``b`` above
+    0. Assumed is only that all are independent and that each sample is of one continuous
+    distribution; the two may have different shapes. The
     interval is made of those of both medians, on the logarithms: each end is interpolated between
     the rank of the exact interval and the next one so that the coverage is just the confidence, and
-    the distances from the medians are added in quadrature. For 95 % it needs 6 values each.
-    Simulated it holds the truth in 95 to 99 % of cases (docs/methods.md). Raises ValueError for a
-    value that is not finite or not positive.
+    the distances from the medians are added in quadrature. For 95 % it needs 6 values each, and a
+    median of ``a`` above 0. Simulated it holds the truth in 95 to 99 % of cases (docs/methods.md).
+    Raises ValueError for a value that is not finite or too low.
 
     Source: Hettmansperger and Sheather, "Confidence Intervals Based on Interpolated Order
     Statistics", Statistics and Probability Letters 4, 1986; Zou and Donner, "Construction of
     Confidence Limits about Effect Measures: A General Approach", Statistics in Medicine 27, 2008.
     """
     first, second = finite(a), finite(b)
-    if min([*first, *second], default=1.0) <= 0:
-        raise ValueError("a ratio needs values above 0")
+    if min(first, default=0.0) < 0 or min(second, default=1.0) <= 0:
+        raise ValueError("a ratio needs a divisor above 0, and no value below 0")
     if not first or not second:
         return _undefined("each sample needs a value")
     value = statistics.median(first) / statistics.median(second)
@@ -174,7 +175,9 @@ def _log_distances(values: Sequence[float], confidence: float) -> tuple[float, f
     if ranks is None:
         return str(quantile_interval(values, 0.5, confidence).reason)
     share, first = _inwards(count, ranks[0], confidence), ranks[0] - 1
-    logs = [math.log(value) for value in sorted(values)]
+    if not statistics.median(values):
+        return "the median is 0"
+    logs = [math.log(value) if value else -math.inf for value in sorted(values)]
     low = (1 - share) * logs[first] + share * logs[first + 1]
     high = (1 - share) * logs[-1 - first] + share * logs[-2 - first]
     middle = math.log(statistics.median(values))

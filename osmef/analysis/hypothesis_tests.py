@@ -245,10 +245,42 @@ def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float 
     Source: Wilcoxon, Biometrics Bulletin 1, 1945; Hodges and Lehmann, Ann. Math. Statist. 34, 1963;
     Lehmann, "Nonparametrics", 1975, sections 3.2 and 4.3; Streitberg and Roehmel, 1986 (ties).
     """
-    first, second = finite(a), finite(b)
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} and {len(second)} values are no pairs")
-    apart = np.asarray(first) - np.asarray(second)
+    first, second = _pairs(a, b)
+    return _signed_ranks(first - second, confidence)
+
+
+def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Paired:
+    """Return the paired ratio of ``a`` to ``b`` over the blocks that have both.
+
+    ``a`` and ``b`` are as those of ``paired_difference``, ``a`` at least 0 and ``b`` above 0: it is
+    that of their logarithms, and a value of 0 is a ratio of 0. Raises ValueError for a value that
+    is not finite or too low, and for samples of unequal length.
+
+    Assumed is what ``paired_difference`` assumes, of the logarithms.
+
+    Source: that of ``paired_difference``.
+    """
+    first, second = _pairs(a, b)
+    if first.size and (first.min() < 0 or second.min() <= 0):
+        raise ValueError("a ratio needs a divisor above 0, and no value below 0")
+    with np.errstate(divide="ignore"):  # of 0
+        found = _signed_ranks(np.log(first) - np.log(second), confidence)
+    low, high, value = found.interval.low, found.interval.high, found.value
+    interval = found.interval
+    if low is not None and high is not None:
+        interval = ConfidenceInterval(math.exp(low), math.exp(high), interval.coverage)
+    return Paired(found.n, None if value is None else math.exp(value), interval, found.p)
+
+
+def _pairs(a: Sequence[float], b: Sequence[float]) -> tuple[Array, Array]:
+    first, second = np.asarray(finite(a)), np.asarray(finite(b))
+    if first.size != second.size:
+        raise ValueError(f"{first.size} and {second.size} values are no pairs")
+    return first, second
+
+
+def _signed_ranks(apart: Array, confidence: float) -> Paired:
+    """Return the estimate of paired differences, of which some may be minus infinity."""
     n = apart.size
     if n == 0:
         return Paired(0, None, ConfidenceInterval(None, None, None, "no block has both"), None)
@@ -261,26 +293,6 @@ def paired_difference(a: Sequence[float], b: Sequence[float], confidence: float 
     if c >= 1:
         interval = ConfidenceInterval(float(means[c - 1]), float(means[-c]), coverage)
     return Paired(n, float(np.median(means)), interval, _signed_p(apart))
-
-
-def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Paired:
-    """Return the paired ratio of ``a`` to ``b`` over the blocks that have both.
-
-    ``a`` and ``b`` are as those of ``paired_difference``, all above 0: it is that of their
-    logarithms. Raises ValueError for a value that is not finite or not above 0.
-
-    Assumed is what ``paired_difference`` assumes, of the logarithms.
-
-    Source: that of ``paired_difference``.
-    """
-    if min([*a, *b], default=1.0) <= 0:
-        raise ValueError("a ratio needs values above 0")
-    found = paired_difference([math.log(x) for x in a], [math.log(x) for x in b], confidence)
-    low, high, value = found.interval.low, found.interval.high, found.value
-    if low is None or high is None:
-        return Paired(found.n, None if value is None else math.exp(value), found.interval, found.p)
-    interval = ConfidenceInterval(math.exp(low), math.exp(high), found.interval.coverage)
-    return Paired(found.n, math.exp(value or 0.0), interval, found.p)
 
 
 def friedman(table: pd.DataFrame) -> float | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from osmef.analysis.effects import median_ratio
@@ -38,7 +38,7 @@ def comparable(trials: pd.DataFrame) -> tuple[pd.DataFrame, list[Measure]]:
     """Return trials of ``osmef.load`` and the measures by which their layers are compared.
 
     They are the rates and times that tables show, and, if known, the CPU time for each GB in s/GB,
-    which is an added column.
+    which is an added column; a trial that transferred nothing has none.
 
     Assumed is that nothing else runs on the endpoints: CPU time of other programs counts, too.
 
@@ -55,7 +55,7 @@ def comparable(trials: pd.DataFrame) -> tuple[pd.DataFrame, list[Measure]]:
     if rate is None or not set(_BOTH_CPUS) <= set(known):
         return trials, found
     seconds = trials[list(_BOTH_CPUS)].sum(axis=1, skipna=False) / 100
-    per_gb = seconds / (trials[rate] / _BITS_OF_GB)
+    per_gb = seconds / (trials[rate].where(trials[rate] > 0) / _BITS_OF_GB)
     return trials.assign(**{CPU_PER_GB.name: per_gb}), [*found, CPU_PER_GB]
 
 
@@ -79,8 +79,10 @@ def layer_overheads(
     "blocks"), and with several pairs of endpoints the medians of each pair (unit "pairs"). Of
     several runs, whose blocks share their machines, each counts as one, with the median of its
     ratios (unit "runs"). One run without blocks is compared as two samples ("unpaired",
-    ``median_ratio`` and ``mann_whitney``; unit "trials" or "pairs", n the smaller one). Raises
-    InputError where no trial is of the reference.
+    ``median_ratio`` and ``mann_whitney``; unit "trials" or "pairs", n the smaller one). A layer
+    that transfers nothing has a rate of 0, and so a ratio of 0; to a trial of the reference with 0
+    there is no ratio, and n does not count it. Raises InputError where no trial is of the
+    reference.
 
     Assumed is what these functions assume.
 
@@ -124,13 +126,13 @@ def _groups(
 def _costs(
     rows: pd.DataFrame, metric: str, reference: str, column: str, key: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    good = rows[rows[metric].notna() & (rows[metric] > 0)]
-    base = good[good[column] == reference]
-    for layer in good[column].dropna().unique():
-        mine = good[good[column] == layer]
+    known = rows[rows[metric] >= 0]
+    base = known[known[column] == reference]
+    for layer in known[column].dropna().unique():
+        mine = known[known[column] == layer]
         if layer == reference or base.empty:
             continue
-        unit, method, comparison = _compared(mine, base, metric)
+        unit, method, comparison = _compared(mine, base[base[metric] > 0], metric)
         yield {
             **key,
             "metric": metric,
@@ -174,8 +176,8 @@ def _of_run(both: pd.DataFrame, metric: str) -> float | None:
     """Return the ratio in one run: the median over its blocks, else that of its medians."""
     values = blocks(both, metric)
     if {"layer", "reference"} <= set(values.columns) and len(whole := values.dropna()):
-        logs = [math.log(a / b) for a, b in zip(whole["layer"], whole["reference"], strict=True)]
-        return math.exp(statistics.median(logs))
+        with np.errstate(divide="ignore"):  # of 0
+            return math.exp(np.median(np.log(whole["layer"] / whole["reference"])))
     medians = both.groupby("cell")[metric].median()
     if len(medians) < 2:
         return None

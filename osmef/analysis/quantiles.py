@@ -169,7 +169,7 @@ def confidence_sequence(values: Sequence[float], confidence: float = 0.95) -> Co
 
     ``values`` are the n observations so far, of any one unit. It contains the true median with the
     confidence even if it is evaluated after each observation, and measuring stops once it is narrow
-    enough; ``quantile_interval``, which is narrower, does not:  of 20 values it goes from the 4th
+    enough; ``quantile_interval``, which is narrower, does not: of 20 values it goes from the 4th
     to the 17th, not from the 6th to the 15th. It is [X(l), X(n - l + 1)], where l is the smallest
     rank for which a bet on too few values on one side of the median has not won 1 / (1 -
     confidence) times its stake; the bet is an even mixture over all probabilities. For 95 % it

@@ -194,9 +194,22 @@ def test_median_ratio_is_the_ratio_of_the_medians(a: list[float], b: list[float]
     assert (effect.interval.low is None) == (min(len(a), len(b)) < 6)
 
 
-def test_a_ratio_of_what_is_not_positive_is_refused() -> None:
+@pytest.mark.parametrize(("a", "b"), [([1.0, -1.0], [1.0]), ([1.0], [1.0, 0.0])])
+def test_a_ratio_to_0_or_of_a_negative_value_is_refused(a: list[float], b: list[float]) -> None:
     with pytest.raises(ValueError, match="above 0"):
-        median_ratio([1.0, 0.0], [1.0])
+        median_ratio(a, b)
+
+
+@given(samples, samples, st.integers(1, 15))
+def test_the_interval_of_a_ratio_may_begin_at_0(a: list[float], b: list[float], lost: int) -> None:
+    values = [*[0.0] * min(lost, len(a)), *a[lost:]]
+    effect = median_ratio(values, b)
+    assert effect.value == statistics.median(values) / statistics.median(b)
+    if effect.interval.low is None:
+        assert effect.interval.reason
+    else:
+        low, high = ends(effect)
+        assert 0 <= low <= (effect.value or 0) <= high < math.inf
 
 
 @pytest.mark.parametrize("measure", [hodges_lehmann, hedges_g, cliffs_delta, a12, median_ratio])

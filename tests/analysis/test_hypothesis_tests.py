@@ -299,8 +299,9 @@ def test_many_cells_that_are_alike_seldom_differ_and_one_that_does_is_found() ->
 def test_unpaired_or_non_positive_values_are_rejected() -> None:
     with pytest.raises(ValueError, match="no pairs"):
         paired_difference([1.0], [])
-    with pytest.raises(ValueError, match="above 0"):
-        paired_ratio([0.0], [1.0])
+    for a, b in (([-1.0], [1.0]), ([1.0], [0.0])):
+        with pytest.raises(ValueError, match="above 0"):
+            paired_ratio(a, b)
     assert paired_difference([], []).value is None
 
 

@@ -68,6 +68,57 @@ def test_the_cpu_s_time_for_each_gb_is_that_of_both_ends_and_of_the_kernel() -> 
     assert set(layer_overheads(known, ["cpu_s_per_gb"])["layer"]) == {"container+vxlan"}, "unknown"
 
 
+def with_cpu(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return trials in which each end used a fifth of a CPU."""
+    busy = dict.fromkeys(("endpoint_cpu_sender_percent", "endpoint_cpu_receiver_percent"), 20.0)
+    known = [measure(BTC), *map(measure, busy)]
+    return describe_columns(trials.assign(**busy), known, ["connections", "layer"])
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_layer_that_transfers_nothing_has_a_ratio_of_0(count: int, *, sequential: bool) -> None:
+    runs = [run(np.random.default_rng(n), f"r{n}", sequential=sequential) for n in range(count)]
+    trials = with_cpu(pd.concat(runs, ignore_index=True))
+    lost = (trials["layer"] == "vxlan") & (trials["connections"] == 4)
+    trials.loc[lost, BTC] = 0.0
+    table = layer_overheads(*comparable_names(trials))
+    row = table[(table["metric"] == BTC) & (table["connections"] == 4)].iloc[0]
+    assert (row["layer"], row["median"], row["ratio"], row["n"]) == (
+        "vxlan", 0.0, 0.0, 8 if count == 1 else count,
+    )  # fmt: skip
+    cpu = table[(table["metric"] == "cpu_s_per_gb") & (table["connections"] == 4)]
+    assert list(cpu["layer"]) == ["container+vxlan"], "of nothing there is no time for each GB"
+
+
+def comparable_names(trials: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    known, found = comparable(trials)
+    return known, [one.name for one in found]
+
+
+def test_trials_that_transferred_nothing_count_in_the_ratio_of_a_layer() -> None:
+    trials = run(np.random.default_rng(6))
+    at = (trials["layer"] == "vxlan") & (trials["connections"] == 1)
+    for lost in (2, 6):
+        trials.loc[at & (trials["group"] <= lost), BTC] = 0.0
+        row = layer_overheads(trials, [BTC]).iloc[0]
+        assert (row["layer"], row["n"], row["ratio_low"]) == ("vxlan", 8, 0.0)
+        assert row["ratio"] == pytest.approx(0.9 if lost == 2 else 0.0, rel=0.02)
+
+
+def test_to_a_reference_that_transferred_nothing_there_is_no_ratio() -> None:
+    trials = run(np.random.default_rng(7))
+    bare = trials["layer"] == "bare"
+    trials.loc[bare & (trials["group"] <= 2), BTC] = 0.0
+    row = layer_overheads(trials, [BTC]).iloc[0]
+    assert (row["layer"], row["n"]) == ("vxlan", 6)
+    assert row["ratio"] == pytest.approx(0.9, rel=0.02)
+    trials.loc[bare, BTC] = 0.0
+    row = layer_overheads(trials, [BTC]).iloc[0]
+    assert (row["n"], row["reference_median"]) == (0, 0.0)
+    assert np.isnan(row["ratio"])
+
+
 def test_each_of_several_runs_counts_as_one_value() -> None:
     chance = np.random.default_rng(2)
     several = [run(chance, f"r{n}", 3) for n in range(6)]
