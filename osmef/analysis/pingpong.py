@@ -150,14 +150,15 @@ def relative(bins: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
 
     Columns: ``size``, of ``bins``; ``ratio`` = median / median of the reference, which is 1.0
     against itself, as in ppbench's relative plots (Kratzke and Quint, CLOSER 2016). NaN where
-    either has nothing.
+    either has nothing, or a median is infinite, as of times that a program rounds to 0, or that of
+    the reference is 0.
 
     Assumed is that both lines are of the same bins.
 
     Source: ppbench (Kratzke and Quint, CLOSER 2016).
     """
     ratio = bins["median"].astype("float64") / reference["median"].astype("float64")
-    return pd.DataFrame({"size": bins["size"], "ratio": ratio})
+    return pd.DataFrame({"size": bins["size"], "ratio": ratio.where(np.isfinite(ratio))})
 
 
 def relative_ends(
@@ -166,7 +167,8 @@ def relative_ends(
     """Return the 95 % interval of the ratio of the medians in each bin (``effects.median_ratio``).
 
     The arguments are those of ``by_bin``. One row a bin: ``low`` and ``high``, NaN where either
-    side has fewer than 6 requests. Assumed is what ``by_bin`` and ``median_ratio`` assume.
+    side has fewer than 6 requests, or an infinite value, or the reference one of 0. Assumed is what
+    ``by_bin`` and ``median_ratio`` assume.
 
     Source: that of ``median_ratio``.
     """
@@ -176,7 +178,10 @@ def relative_ends(
         for of in (requests, reference)
     ]
     for number in set(sides[0]) & set(sides[1]) & set(range(1, len(edges))):
-        interval = median_ratio(sides[0][number], sides[1][number]).interval
+        one, other = sides[0][number], sides[1][number]
+        if not all(map(math.isfinite, one + other)) or min(other) <= 0:
+            continue
+        interval = median_ratio(one, other).interval
         if interval.low is not None and interval.high is not None:
             ends[number - 1] = interval.low, interval.high
     return pd.DataFrame(ends, columns=pd.Index(["low", "high"]))

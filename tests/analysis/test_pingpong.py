@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.pingpong import QUANTILES, by_bin, by_size, message_times, relative
+from osmef.analysis.pingpong import (
+    QUANTILES,
+    VALUES,
+    by_bin,
+    by_size,
+    message_times,
+    relative,
+    relative_ends,
+)
 from osmef.analysis.quantiles import quantile_interval
 
 COLUMNS = ["size", "duration_s", "relay_s", "length", "retries", "error"]
@@ -110,3 +118,23 @@ def test_the_ratio_of_medians_is_nan_where_either_has_nothing() -> None:
     assert found["ratio"].tolist()[0] == 4.0
     assert found["ratio"].isna().tolist() == [False, True, True]
     assert found["size"].tolist()[:2] == [1, 11]
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize(("time", "length"), [(0.0, 10), (0.01, 0), (0.0, 0)])
+def test_times_and_lengths_of_0_give_no_infinite_ratio(
+    value: str, which: int, time: float, length: int
+) -> None:
+    """Programs that round the time to milliseconds report 0, and an answer may be empty."""
+    usual = [(10, 0.01 * (n + 1), None, 10, None, None) for n in range(8)]
+    odd = [(10, time, None, length, None, None)] * 6
+    sides = [message_times(frame(*usual)), message_times(frame(*usual[:2], *odd))]
+    if which:
+        sides.reverse()
+    edges = np.array([1, 20])
+    bins = [by_bin(of, value, edges) for of in sides]
+    ratio = relative(bins[0], bins[1])["ratio"]
+    assert not np.isinf(ratio).any()
+    ends = relative_ends(sides[0], sides[1], value, edges)
+    assert np.isfinite(ends).all(axis=None) or ends.isna().all(axis=None)
