@@ -155,9 +155,13 @@ def fisher_exact(bad_a: int, n_a: int, bad_b: int, n_b: int) -> float:
 
     Source: Fisher, "Statistical Methods for Research Workers", 1934, section 21.02.
     """
-    bad, most = bad_a + bad_b, math.comb(n_a + n_b, bad_a + bad_b)
-    ways = [math.comb(n_a, k) * math.comb(n_b, bad - k) for k in range(bad + 1)]
-    return sum(one for one in ways if one <= ways[bad_a]) / most
+    bad = bad_a + bad_b
+    fewest, most = max(0, bad - n_b), min(bad, n_a)
+    ways = [math.comb(n_a, fewest) * math.comb(n_b, bad - fewest)]
+    for k in range(fewest, most):  # from one to the next, as each binomial of thousands takes long
+        ways.append(ways[-1] * (n_a - k) * (bad - k) // ((k + 1) * (n_b - bad + k + 1)))
+    found = ways[bad_a - fewest]
+    return sum(one for one in ways if one <= found) / math.comb(n_a + n_b, bad)
 
 
 SAME_MEANING = (
