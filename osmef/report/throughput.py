@@ -398,7 +398,7 @@ def _draw_udp(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, s
     cells = [
         (cell, offered.median)
         for cell in _each_way(cells_of(trials[trials["workload"] == "udp"], look), metric, look)
-        if math.isfinite((offered := cell.point(0, "offered_bps")).median)
+        if 0 < (offered := cell.point(0, "offered_bps")).median < math.inf
     ]
     points: dict[_UdpSeries, dict[Variant, list[Point]]] = defaultdict(lambda: defaultdict(list))
     for cell, offered_bps in sorted(cells, key=lambda one: one[1]):

@@ -374,7 +374,8 @@ def test_connections_are_lines_and_other_values_panels(make_trials: MakeTrials) 
 
 
 def test_without_a_rate_nothing_is_drawn(make_trials: MakeTrials) -> None:
-    for trials in (make_trials(), udp_cell(make_trials, 10, offered_bps=None)):
+    rates = [udp_cell(make_trials, 10, offered_bps=rate) for rate in (None, 0.0)]
+    for trials in (make_trials(), *rates):
         with pytest.raises(NothingToDrawError, match="workload: udp"):
             udp_loss(trials)
 
