@@ -61,13 +61,14 @@ class StoppingRule:
             self.add(trial)
 
     def add(self, trial: Trial) -> None:
-        """Add a trial; the latest of an index counts."""
+        """Add a trial; the latest of an index counts, which may have failed afterwards."""
         if self._rule is None:
             return
+        self._values[trial.cell].pop(trial.index, None)
+        self._known.pop(trial.cell, None)
         value = trial.metrics.get(self._metrics.get(trial.cell, ""))
         if trial.status is Status.OK and value is not None:
             self._values[trial.cell][trial.index] = value
-            self._known.pop(trial.cell, None)
 
     def skips(self, planned: PlannedTrial) -> bool:
         """Return whether a trial is skipped, as its cell has ended."""

@@ -32,6 +32,10 @@ sweep: {connections: [1, 2]}
 order: sequential
 repeat: 1
 """
+UNTIL = """\
+name: moves
+repeat: {until: 100 %, least: 8, most: 12}
+"""
 DOWN = "the API is down"
 NOWHERE = "nobody knows"
 GONE = "it has ended"
@@ -69,10 +73,14 @@ def run(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterat
     stop = CancellationToken()
 
     def execute(
-        *script: str, more: str = "", stopping: bool = False, workload: str = BTC
+        *script: str,
+        more: str = "",
+        stopping: bool = False,
+        workload: str = BTC,
+        text: str = SCENARIO,
     ) -> tuple[Summary, list[Trial]]:
         monkeypatch.setattr(Migrating, "script", list(script))
-        text = f"{SCENARIO}workload: {workload}\n{more}\n"
+        text = f"{text}workload: {workload}\n{more}\n"
         plan = make_plan(load_text(text, Path("moves.yaml")))
         with RunDirectory.create(tmp_path, "moves", text, ".yaml") as directory:
             note_plan(directory, plan)
@@ -132,6 +140,14 @@ def test_findings_of_a_trial_that_fails_later_are_discarded(run: RunIt) -> None:
     _, (moved, _) = run("host-2", "host-1", "host-1", workload=knee)
     assert moved.failure is not None
     assert (moved.buckets, moved.search, moved.transfers) == ([], None, [])
+
+
+def test_a_trial_that_fails_later_is_no_value_of_the_stopping_rule(run: RunIt) -> None:
+    """The eighth trial would have ended the cell."""
+    _, trials = run(*["host-2"] * 13, text=UNTIL)
+    assert len(trials) == 8
+    _, trials = run(*["host-2"] * 8, "host-1", *["host-2"] * 4, text=UNTIL)
+    assert [trial.status for trial in trials] == ["ok"] * 7 + ["failed"] * 2 + ["ok"]
 
 
 def test_an_endpoint_without_a_known_host_counts_as_migrated(run: RunIt) -> None:
