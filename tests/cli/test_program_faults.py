@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -452,8 +453,9 @@ def test_a_host_that_stores_a_file_wrongly_is_reported(osmef: Osmef, lab: Lab) -
     path = osmef.directory / "bench.tar.gz"
     path.write_bytes(of_script("osmef-bench", BENCH))
     config = lab.folder / "b" / "config"
-    # The root of this machine has another home, in which a virtual environment may be.
-    server = f"{os.path.realpath(sys.executable)} {osmef.directory}/spoils.py {there[0]}"
+    # The root of this machine has another home, in which a virtual environment or Python may be.
+    python = shutil.which("python3", path=os.defpath) or os.path.realpath(sys.executable)
+    server = f"{python} {osmef.directory}/spoils.py {there[0]}"
     lab.switch_off("b")
     config.write_text(config.read_text().replace("internal-sftp", server))
     run = [argv("osmef-bench", "1", on="both")]

@@ -34,7 +34,7 @@ daemon._become_user(1000, 1000)
 CHANGE_ROOT = """
 import os, sys
 from pathlib import Path
-from osmef.providers.local import kernel
+from osmef.providers.local import kernel, sandbox  # before some of Python can't be loaded
 MS_REC = 0x4000
 for path in Path("/").iterdir():
     at = Path(sys.argv[1], path.name)
