@@ -87,7 +87,9 @@ def test_four_weeks_in_one_page(written: tuple[Page, Path]) -> None:
     page, _tables = written
     assert "Four simulated weeks" in page.source
     assert "107 of 112 done" in page.source
-    assert table(page, "Sessions without a result").count(MISSED) == 5
+    missed = table(page, "Sessions without a result")
+    assert "2026-03-26 weekday-peak to 2026-03-28 weekend-peak" in missed
+    assert missed.count(MISSED) == 1
     assert len(page.all("svg")) == 3
     assert "src=" not in page.source
     assert "http://" not in page.source.replace("http://www.w3.org", "")
@@ -142,6 +144,29 @@ def test_a_done_session_with_a_reason_is_no_gap() -> None:
     row = {"session": "one", "platform": "a", "state": "done", "why": "its deadline has passed"}
     assert missing_results_table(pd.DataFrame([row])) is None
     assert missing_results_table(pd.DataFrame([{**row, "why": None}])) is None
+
+
+def test_consecutive_sessions_of_a_platform_that_were_missed_share_a_row() -> None:
+    """Not those with another reason or result, nor those with a session between them."""
+    found = [
+        *(("1", "a", "missed", "paused"), ("1", "b", "missed", "paused")),
+        *(("2", "b", "missed", "paused"), ("2", "a", "missed", "paused")),
+        *(("3", "a", "done", None), ("3", "b", "failed", "paused")),
+        *(("4", "a", "missed", "paused"), ("4", "b", "missed", "late")),
+        *(("5", "b", "missed", None), ("6", "b", "missed", None)),
+    ]
+    rows = missing_results_table(
+        pd.DataFrame(found, columns=pd.Index(["session", "platform", "state", "why"]))
+    )
+    assert rows is not None
+    assert [[one.text for one in row] for row in rows.rows] == [
+        ["1 to 2", "a", "2", "missed", "paused"],
+        ["1 to 2", "b", "2", "missed", "paused"],
+        ["3", "b", "1", "failed", "paused"],
+        ["4", "a", "1", "missed", "paused"],
+        ["4", "b", "1", "missed", "late"],
+        ["5 to 6", "b", "2", "missed", "-"],
+    ]
 
 
 def test_a_report_of_runs_alone_notes_the_missing_calendar(place: Path, tmp_path: Path) -> None:

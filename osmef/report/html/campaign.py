@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ _MEANINGS = {
     "enough": "Enough: the stopping rule was met.",
     "cancelled": "Cancelled: the budget.",
 }
+_BAD = {"failed": Emphasis.BAD, "missed": Emphasis.WARN}
 _STATES = ("done", "failed", "missed", "enough", "cancelled", "running", "planned")
 
 
@@ -72,9 +73,8 @@ def _platform_row(name: str, of: pd.DataFrame, states: list[str]) -> list[Field]
         (f"{failed} failed",) if failed else (),
         emphasis=Emphasis.BAD if failed else Emphasis.PLAIN,
     )
-    bad = {"failed": Emphasis.BAD, "missed": Emphasis.WARN}
     emphases = {
-        state: bad.get(state, Emphasis.PLAIN) if counts[state] else Emphasis.PLAIN
+        state: _BAD.get(state, Emphasis.PLAIN) if counts[state] else Emphasis.PLAIN
         for state in states
     }
     return [
@@ -94,26 +94,31 @@ def _cost(of: pd.DataFrame) -> Field:
 
 
 def missing_results_table(planned: pd.DataFrame) -> Table | None:
-    """Return the sessions without results, with the reason; None without any."""
+    """Return the sessions without results, with the reason; None without any.
+
+    Consecutive ones of a platform with one reason share a row: a pause of a week has hundreds.
+    """
     lost = (planned["state"] == "done") & planned["why"].str.startswith(LOST, na=False)
-    gaps = planned[planned["state"].isin(["failed", "missed"]) | lost]
-    if gaps.empty:
-        return None
+    known = planned.assign(gap=planned["state"].isin(["failed", "missed"]) | lost)
+    known["why"] = known["why"].fillna("")
+    same = known[["gap", "state", "why"]]
+    changed = (same != same.groupby(known["platform"]).shift()).any(axis=1)
+    known["stretch"] = changed.groupby(known["platform"]).cumsum()
+    gaps = [of for _, of in known[known["gap"]].groupby(["platform", "stretch"], sort=False)]
     rows = [
         [
-            Field(str(row["session"])),
-            Field(str(row["platform"])),
-            Field(
-                str(row["state"]),
-                emphasis=Emphasis.WARN if row["state"] == "missed" else Emphasis.BAD,
-            ),
-            text(none_if_missing(row["why"])),
+            Field(" to ".join(dict.fromkeys(of["session"].iloc[[0, -1]]))),
+            Field(str(of["platform"].iloc[0])),
+            Field(str(len(of))),
+            Field(state := of["state"].iloc[0], emphasis=_BAD.get(state, Emphasis.BAD)),
+            text(of["why"].iloc[0] or None),
         ]
-        for row in gaps.head(MOST_ROWS).to_dict("records")
+        for of in gaps[:MOST_ROWS]
     ]
-    heads = ("session", "platform", "became", "why")
+    heads = ("sessions", "platform", "count", "became", "why")
+    columns = [Column(head, number=head == "count") for head in heads]
     note = "These are gaps: no number or figure below fills them."
-    return Table("Sessions without a result", [Column(h) for h in heads], rows, more(gaps, note))
+    return Table("Sessions without a result", columns, rows, more(gaps, note)) if rows else None
 
 
 def conductor_gaps_table(gaps: pd.DataFrame) -> Table | None:
@@ -163,7 +168,7 @@ def none_if_missing(value: Any) -> Any:
     return value
 
 
-def more(table: pd.DataFrame, note: str) -> str:
+def more(table: Sized, note: str) -> str:
     """Return the note on hidden rows of a table."""
     left = len(table) - MOST_ROWS
     reported = f"The first {MOST_ROWS} rows; {left} more are in the CSV files."
