@@ -32,6 +32,8 @@ GIVEN = (Component.THREADS, Component.MEMORY)
 
 LEAST_N = 6
 """Measurements of a component that an interval needs, as the exact one of a median does."""
+_SMALLEST, _LARGEST = 1e-100, 1e100
+"""Of two components between these each ratio is a number above 0."""
 _DRAWS = 1000
 _LEVEL = 0.99
 _SEED = 20151117
@@ -66,7 +68,7 @@ def similarity_matrix(vectors: pd.DataFrame) -> pd.DataFrame:
     components in ``attrs["components"]``. s(i, j) = 1 - 1/m * sum
     (1 - min(i, j) / max(i, j))^2 over the components: symmetric, and no unit or direction matters.
     It is defined for positive components only: raises InputError with the machine and the component
-    of each that is missing, infinite, zero or negative.
+    of each that is missing, zero or negative, or so large or small that ratios have no number.
 
     Assumed is that all components matter alike.
 
@@ -75,11 +77,12 @@ def similarity_matrix(vectors: pd.DataFrame) -> pd.DataFrame:
     values = vectors.to_numpy(dtype="float64")
     odd = [
         f"{machine_name(vectors.index[i])}: {vectors.columns[j]} is {_amount(values[i, j])}"
-        for i, j in np.argwhere(~(np.isfinite(values) & (values > 0)))
+        for i, j in np.argwhere(~((values >= _SMALLEST) & (values <= _LARGEST)))
     ]
     if odd:
         raise InputError(
-            "similarity needs all components above 0:\n" + "\n".join(f"  {one}" for one in odd),
+            f"similarity needs all components above 0, of {_SMALLEST:g} to {_LARGEST:g}:\n"
+            + "\n".join(f"  {one}" for one in odd),
             cure="measure what is missing, or leave out the machine or the component everywhere",
         )
     one, other = values[:, None, :], values[None, :, :]

@@ -33,6 +33,8 @@ _INTERVALS = (
 _LOOKED_FOR = "burst_bps"
 """Measure of trials that searched for a token bucket."""
 _MOST_BYTES = 1 << 30
+_UNKNOWN = ["NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None"]
+"""How programs write that a number is missing."""
 SWEEPS = ("size-sweep", "netpipe")
 """Workloads whose trials have sizes."""
 _DETAILED = ("latency", *SWEEPS)
@@ -213,13 +215,18 @@ def _parts(value: str, texts: pd.Series) -> list[str]:
 
 
 def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
-    """Read a CSV file as a frame with some numeric columns.
+    """Read a CSV file as a frame of texts, with some numeric columns; empty cells are missing.
 
-    Raises InputError where it is none, and for a text in such a column, with its line.
+    The index is that of the lines, from 0 for the second one. Raises InputError where it is none,
+    where two columns have one name, and for a text in a numeric column, with its line.
     """
     try:
         with open_file(path, _MOST_BYTES) as file:
-            table = pd.read_csv(file)
+            # Without a header: with it pandas renames columns, and shifts those of longer lines.
+            lines = pd.read_csv(
+                file, header=None, dtype=str, keep_default_na=False, na_values=[""],
+                skip_blank_lines=False,
+            )  # fmt: skip
     except FileNotFoundError:
         raise InputError("there is no such file", where=str(path), cure="check the path") from None
     except (OSError, ValueError) as error:  # what pandas finds wrong is a ValueError
@@ -228,9 +235,11 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
         raise InputError(
             f"can't read this table: {reported}", where=str(path), cure=cure
         ) from error
+    table = _named(lines, path)
     for name in (name for name in numbers if name in table):
-        known = pd.to_numeric(table[name], errors="coerce").replace([np.inf, -np.inf], np.nan)
-        odd = table.index[known.isna() & table[name].notna()]
+        texts = table[name].replace(_UNKNOWN, np.nan)
+        known = pd.to_numeric(texts, errors="coerce").replace([np.inf, -np.inf], np.nan)
+        odd = table.index[known.isna() & texts.notna()]
         if len(odd):
             raise InputError(
                 f"{name} is no number: {str(table[name][odd[0]])!r}",
@@ -239,6 +248,20 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
             )
         table[name] = known
     return table
+
+
+def _named(lines: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Return the rows of a table by the column names of its first line. Raises InputError."""
+    names = [str(name).strip() for name in lines.iloc[0].fillna("")]
+    for name in names:
+        if name and names.count(name) > 1:
+            raise InputError(
+                f"the table has the column {name} twice",
+                where=f"{path}:1",
+                cure="leave one of them out, or rename it",
+            )
+    rows = lines.iloc[1:].dropna(how="all")
+    return rows.set_axis(pd.Index(names), axis="columns").set_axis(rows.index - 1)
 
 
 def read_machines(path: Path) -> pd.DataFrame:

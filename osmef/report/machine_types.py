@@ -102,9 +102,8 @@ def _read(file: Path) -> pd.DataFrame:
             PriceTable(table)  # which says what is wrong with it
         except InputError as error:
             raise InputError(error.message, where=str(file), cure=error.cure) from error
-        for line, day in enumerate(table["date"], start=2):
-            if not pd.isna(day):
-                _check_day(str(day), f"{file}:{line}")
+        for row, day in table["date"].dropna().items():
+            _check_day(str(day), f"{file}:{int(str(row)) + 2}")
         return table
     if not is_file(file):
         raise InputError("there is no such price list", where=str(file), cure="check the path")

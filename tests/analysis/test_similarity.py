@@ -57,8 +57,11 @@ def test_by_hand() -> None:
     assert matrix.iat[0, 1] == 1 - 0.5**2 / 2
 
 
-@pytest.mark.parametrize(("bad", "said"), [(0, "0"), (-1, "-1"), (math.nan, "missing")])
-def test_a_value_that_is_not_positive_is_named_in_the_error(bad: float, said: str) -> None:
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [(0, "0"), (-1, "-1"), (math.nan, "missing"), (1e308, r"1e\+308"), (1e-308, "1e-308")],
+)
+def test_a_value_without_a_ratio_is_named_in_the_error(bad: float, said: str) -> None:
     table = machines(aws_m=[2, 10], gce_n=[4, bad]).set_axis(["threads", "cpu_s"], axis=1)
     with pytest.raises(InputError, match=f"gce n: cpu_s is {said}"):
         similarity_matrix(table)

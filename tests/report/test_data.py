@@ -98,3 +98,39 @@ def test_a_machine_type_has_a_provider(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no provider") as told:
         read_machines(path)
     assert told.value.where == f"{path}:3"
+
+
+@pytest.mark.parametrize("name", ["NA", "null", "nan", "None", "007", "1e3", "True"])
+def test_a_name_is_kept_as_it_is_written(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "machines.csv"
+    path.write_text(f"provider,flavor,threads\n{name},{name},NA\naws,b,2\n")
+    table = read_machines(path)
+    assert table["provider"].tolist() == [name, "aws"]
+    assert table["flavor"].tolist() == [name, "b"]
+    assert table["threads"].isna().tolist() == [True, False], "a number is missing as usual"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        ("a,threads,threads\n1,2,3\n", "has the column threads twice", 1),
+        ("a,a.1,a\n1,2,3\n", "has the column a twice", 1),
+        ("flavor,threads\nm,1\nn,2,3\n", "can't read this table", None),
+        ("flavor,threads\nm,1,\nn,2,\n", "can't read this table", None),
+        ("flavor,threads\n\nm,1\nn,x\n", "threads is no number: 'x'", 4),
+    ],
+)
+def test_a_table_with_odd_columns_is_reported(
+    tmp_path: Path, text: str, message: str, line: int | None
+) -> None:
+    path = tmp_path / "machines.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as told:
+        read_table(path, ("threads",))
+    assert told.value.where == (f"{path}:{line}" if line else str(path))
+
+
+def test_blank_lines_and_a_byte_order_mark_are_no_data(tmp_path: Path) -> None:
+    path = tmp_path / "machines.csv"
+    path.write_bytes(b"\xef\xbb\xbfflavor,threads\n\nm,1\n\n")
+    assert read_table(path, ("threads",)).to_dict("records") == [{"flavor": "m", "threads": 1}]
