@@ -279,7 +279,7 @@ def similarity_command(  # noqa: PLR0913, PLR0917 - one parameter an option
             cure = "add --cheapest, or leave --prices out"
             raise InputError("nothing of this has to do with prices", where="--prices", cure=cure)
         file = table_among(machines)
-        data = Data(*machines)
+        data = Data(*machines, components=True)
         note_trial_counts(data.runs if file is None else ())
         note_left_out(machines if file is None else ())
         measured = measured_machines(data, file)

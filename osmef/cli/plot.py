@@ -278,7 +278,8 @@ def plot_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
             look=look, messages=messages, whole=whole, metrics=metric or (), prices=prices,
             flavor=flavor or "sender_flavors", machines=machines,
         )  # fmt: skip
-        data = Data(*([] if machines else runs or []), where=where_of(where))
+        components = kind is FigureKind.SIMILARITY
+        data = Data(*([] if machines else runs or []), where=where_of(where), components=components)
         note_trial_counts(data.runs if runs and not machines else ())
         note_left_out((runs or ()) if not machines else ())
         figure = draw(kind, data, wanted)

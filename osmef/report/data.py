@@ -16,7 +16,7 @@ from osmef.errors import InputError, NothingToDrawError
 from osmef.files import exists, is_file, open_file
 from osmef.report.summary import written
 from osmef.results.frame import load, load_intervals, load_requests, measures_of
-from osmef.results.measure import BIT_RATE
+from osmef.results.measure import BIT_RATE, Measure
 from osmef.results.observations import BucketFound, Purpose
 from osmef.results.rundir import RunDirectory, find_runs
 from osmef.results.summary import Summary
@@ -45,16 +45,19 @@ class Data:
 
     ``where`` keeps the trials whose columns have one of the values, compared as text; a value that
     no trial has may be several with commas between. What belongs to other trials is left out of
-    all frames. Raises InputError for a path without a run, a column that is not there, and where no
-    trial is left.
+    all frames. With ``components`` the only metrics of trials are those of machine types, so that
+    the others may mean different things. Raises InputError for a path without a run, a column that
+    is not there, and where no trial is left.
     """
 
     def __init__(
         self,
         *paths: str | PathLike[str],
         where: Mapping[str, Sequence[str]] | None = None,
+        components: bool = False,
     ) -> None:
         self._paths = paths
+        self._keep = _is_component if components else None
         self._where = dict(where or {})
 
     @cached_property
@@ -65,7 +68,7 @@ class Data:
     @cached_property
     def trials(self) -> pd.DataFrame:
         """Those of ``osmef.load``."""
-        trials = load(*self._paths)
+        trials = load(*self._paths, keep=self._keep)
         for name, values in self._where.items():
             if name not in trials:
                 raise InputError(
@@ -202,6 +205,10 @@ class Data:
             return rows
         kept = self.trials[["run", "trial"]].astype({"trial": "int64"})
         return rows.astype({"run": "object", "trial": "int64"}).merge(kept, on=["run", "trial"])
+
+
+def _is_component(measure: Measure) -> bool:
+    return measure.component is not None
 
 
 def texts_of(values: pd.Series) -> pd.Series[str]:

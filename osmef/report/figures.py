@@ -167,7 +167,8 @@ def figure(
         raise InputError(
             f"there is no figure {kind!r}", cure=f"give one of: {', '.join(FigureKind)}"
         )
-    return draw(found, Data(*paths, where=where), wanted or FigureOptions())
+    data = Data(*paths, where=where, components=found is FigureKind.SIMILARITY)
+    return draw(found, data, wanted or FigureOptions())
 
 
 def draw(kind: FigureKind, data: Data, wanted: FigureOptions) -> Figure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from math import nan
 from os import PathLike
@@ -73,7 +73,9 @@ _SAME: Mapping[str, type] = {"placement": str, "tenancy": str, "connections": in
 _TEXTS = tuple(name for name in _FIXED if name not in {*_WHOLE, *_NUMBERS, "started_at"})
 
 
-def load(*paths: str | PathLike[str]) -> pd.DataFrame:
+def load(
+    *paths: str | PathLike[str], keep: Callable[[Measure], bool] | None = None
+) -> pd.DataFrame:
     """Return the trials of runs, one row each; within a run in the order of their ends.
 
     Each path is a run directory, or the summary.json or trials.jsonl in it, a directory that holds
@@ -90,7 +92,8 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
 
     A column never means two things: a swept value that has the name of another column is in
     ``swept.NAME`` (a swept ``window`` of TCP in ``workload.window``), and a metric that has the
-    name of a fixed one in ``measured.NAME``.
+    name of a fixed one in ``measured.NAME``. With ``keep`` only metrics of whose measure it is true
+    have columns; what other names mean doesn't matter then.
 
     ``attrs`` of the frame say what its columns are: ``measures_of`` those that were measured,
     ``swept_of`` those that were swept. Filtering keeps them, and so do ``assign`` and ``copy``;
@@ -103,12 +106,31 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
     measures: list[tuple[str, list[Measure]]] = []
     for run in find_runs(*paths):
         summary = brief_summary(run)
-        if not measures or measures[-1][1] != summary.measures:
-            measures.append((run.id, summary.measures))
+        kept = [one for one in summary.measures if keep is None or keep(one)]
+        if not measures or measures[-1][1] != kept:
+            measures.append((run.id, kept))
         trials = brief_trials(run)
         while some := list(islice(trials, _AT_ONCE)):
-            columns.add(some, run.id, summary)
+            columns.add(_with_metrics(some, summary, keep) if keep else some, run.id, summary)
     return columns.frame(merge_measures(measures))
+
+
+def _with_metrics(
+    trials: Sequence[BriefTrial], summary: BriefSummary, keep: Callable[[Measure], bool]
+) -> list[BriefTrial]:
+    """Return the trials of a run with those of their metrics that are kept."""
+    declared = {one.name: one for one in summary.measures}
+    names = {name for trial in trials for name in trial.get("metrics") or ()}
+    kept = {name for name in names if keep(declared.get(name) or document.measure_of(name))}
+    return [
+        {
+            **one,
+            "metrics": {
+                name: of for name, of in (one.get("metrics") or {}).items() if name in kept
+            },
+        }
+        for one in trials
+    ]
 
 
 class _Shared(dict[str, Any]):

@@ -14,13 +14,14 @@ from osmef.analysis.recommend import Fit, Needs, recommend
 from osmef.analysis.similarity import cheapest, counterparts, machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.data import Data
+from osmef.report.figures import figure
 from osmef.report.machine_types import (
     machine_prices,
     machines_of,
     measured_machines,
     with_cloud_names,
 )
-from osmef.results.measure import Better, Component
+from osmef.results.measure import Better, Component, Measure
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.location import Location
 
@@ -188,6 +189,25 @@ def test_numbers_are_in_the_unit_of_the_component(
     changed = [first.model_copy(update=cpu), *others]
     run.write_summary(summary.model_copy(update={"measures": changed}))
     assert vectors(machines_of(Data(path)))["aws", "m5"]["cpu_s"] == expected
+
+
+def test_other_metrics_of_unrelated_runs_do_not_matter(make_run: MakeRun) -> None:
+    aws, gce = make_run("aws", "m5", (8e8, 8e8)), make_run("gce", "n2", (8e8, 1.6e9))
+    for path, unit in ((aws, "ms"), (gce, "1/s")):
+        run = RunDirectory(path)
+        summary = run.read_summary()
+        lap = Measure(name="lap", unit=unit, better=Better.LOWER)
+        run.write_summary(summary.model_copy(update={"measures": [*summary.measures, lap]}))
+        laps = [
+            one.model_copy(update={"metrics": {**one.metrics, "lap": 1.0}})
+            for one in run.read_trials().trials
+        ]
+        run.trials.write_text("".join(f"{trial.model_dump_json()}\n" for trial in laps))
+    with pytest.raises(InputError, match="lap is in ms in aws, and in 1/s in gce"):
+        _ = Data(aws, gce).trials
+    found = counterparts(measured_machines(Data(aws, gce, components=True)))
+    assert len(found) == 2
+    figure("similarity", aws, gce)
 
 
 def with_sites(path: Path, rates: Mapping[tuple[str, str], float], **kinds: str) -> Path:
