@@ -17,7 +17,8 @@ from osmef.cli.console import out as console
 from osmef.engine.cancellation import stop_on_signals
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
-from osmef.supply.bundle import BundleStore, Kept, ProgramBundle, default_directory, pack, write
+from osmef.results.files import check_writable, write_atomically
+from osmef.supply.bundle import BundleStore, Kept, ProgramBundle, default_directory, pack
 from osmef.supply.program import NAMES, Program, find_architecture
 from osmef.supply.supply import Supplier, build_from_source, make
 from osmef.units import format_size
@@ -55,7 +56,7 @@ osmef program bundle ab --package apache2-utils --suite trixie -o ab.tar.gz
 A bundle is made of the program's package of Debian and of what that depends on, fetched and \
 verified by an apt of its own: it needs apt-get, dpkg-deb and the internet, and no root. It is \
 kept in `~/.cache/osmef/programs`. Exit codes: 0 done, 2 bad input, 3 it can't be made, \
-4 interrupted, or the disk is full."""
+4 interrupted, or the file can't be written."""
 
 _BUILD_EPILOG = """Examples:
 
@@ -69,7 +70,7 @@ How a program is built is known of those that workloads need; its source is your
 folder, a file such as stream.c, or a URL with its SHA-256. The program is static, and kept in \
 `~/.cache/osmef/programs`: runs use it from then on, wherever an endpoint has it not. It needs \
 gcc, or `pip install ziglang` for other architectures. Exit codes: 0 done, 2 bad input, 3 it \
-can't be built, 4 interrupted, or the disk is full."""
+can't be built, 4 interrupted, or the file can't be written."""
 
 _LIST_EPILOG = """Examples:
 
@@ -141,6 +142,8 @@ def bundle(  # noqa: PLR0913, PLR0917 - one parameter an option
             packages=tuple(with_package or ()),
         )
         machine = find_architecture(arch or platform.machine())
+        if output is not None:
+            check_writable(output)
         made = make("bundle", program, machine, Supplier(store, suite=suite), again=force)
         _show(made, output, as_json=as_json)
 
@@ -167,10 +170,12 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option
         code = replace(
             program.source,
             url=source if is_url else None,
-            sha256=sha256,
+            sha256=sha256 and sha256.lower(),
             path=None if is_url else Path(source).expanduser().absolute(),
         )
         machine = find_architecture(arch or platform.machine())
+        if output is not None:
+            check_writable(output)
         _show(build_from_source(program, code, machine, Supplier(store)), output, as_json=as_json)
 
 
@@ -262,7 +267,7 @@ def _making(as_json: bool) -> Iterator[BundleStore]:
 def _show(made: ProgramBundle, output: Path | None, *, as_json: bool) -> None:
     """Write a bundle to a file, if wanted, and describe it."""
     if output is not None:
-        write(output, pack(made.manifest, made.contents))
+        write_atomically(output, pack(made.manifest, made.contents))
     if as_json:
         print_json({"path": output and str(output), **_record(made)})
     else:

@@ -155,6 +155,21 @@ def write_atomically(
         copier.written(path)
 
 
+class _DiscardedError(Exception):
+    """A draft was only tried."""
+
+
+def check_writable(path: Path) -> None:
+    """Try whether ``write_atomically`` can write a file, before that is made with much effort.
+
+    Raises StorageError, and leaves nothing behind.
+    """
+    with storage("write", path), contextlib.suppress(_DiscardedError):
+        exists(path)  # raises for a name that is too long, which no draft has
+        with draft_file(path if exists(path.parent) else path.parent):  # which it makes
+            raise _DiscardedError
+
+
 def append_line(path: Path, line: bytes) -> None:
     """Append one line durably: after any failure it is complete or absent.
 

@@ -380,19 +380,6 @@ class BundleStore:
             os.close(lock)
 
 
-def write(path: Path, packed: bytes) -> None:
-    """Write a bundle to a file. Raises SupplyError."""
-    try:
-        with draft_file(path) as file:
-            file.write(packed)
-    except OSError as error:
-        raise SupplyError(
-            f"can't write the bundle: {error.strerror or error}",
-            where=str(path),
-            cure="look at the disk and the permissions, or give another path",
-        ) from error
-
-
 def _taken(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

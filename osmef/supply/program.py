@@ -87,6 +87,7 @@ Language = Literal["c", "go", "java", "script"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{1,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_HASHED = "sha256sum ARCHIVE prints it"
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,11 @@ class SourceCode:
     def __post_init__(self) -> None:
         if self.url is not None and self.path is not None:
             raise _bad("source", "either a URL or a path", "give one of the two")
-        if self.url is not None and not _SHA256.fullmatch(self.sha256 or ""):
-            raise _bad("source", "no SHA-256 of what is at its URL", "sha256sum ARCHIVE prints it")
+        if self.sha256 is not None and not _SHA256.fullmatch(self.sha256):
+            what = f"{self.sha256[:80]!r} is no SHA-256, which has 64 digits of 0-9 and a-f"
+            raise _bad("source", what, _HASHED)
+        if self.url is not None and self.sha256 is None:
+            raise _bad("source", "no SHA-256 of what is at its URL", _HASHED)
         if self.url is not None and not self.url.startswith(("https://", "http://")):
             raise _bad("source", f"{self.url!r} is no URL of the web", "it begins with https://")
         if not self.products or not all(map(_is_inside, (*self.products, *dict(self.adds)))):

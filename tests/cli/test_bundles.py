@@ -80,6 +80,9 @@ def test_bundles_are_removed(osmef: Osmef, store: BundleStore) -> None:
         (("bundle", "bench", "--file", "x"), "no path of a file"),
         (("bundle", "bench", "--suite", "../x"), "not the name of a release"),
         (("build", "bench", "--source", "x"), "there are no build instructions for 'bench'"),
+        (("build", "stream", "--source", "x", "--sha256", "zz"), "'zz' is no SHA-256"),
+        (("build", "stream", "--source", "https://h/s.tar", "--sha256", ""), "'' is no SHA-256"),
+        (("build", "stream", "--source", "https://h/s.tar"), "no SHA-256 of what is at its URL"),
     ],
 )
 def test_options_that_make_no_sense(osmef: Osmef, words: tuple[str, ...], message: str) -> None:
@@ -88,6 +91,18 @@ def test_options_that_make_no_sense(osmef: Osmef, words: tuple[str, ...], messag
     assert message in ended.err
     assert "cure:" in ended.err
     assert message in osmef("program", *words, "--json").json()["error"]["message"]
+
+
+@pytest.mark.parametrize("words", [("bundle", "dbench"), ("build", "stream", "--source", "none")])
+@pytest.mark.parametrize("output", [".", "scenario.yaml/x", "no/such/folder/x", "x" * 300])
+def test_a_file_that_can_not_be_written_is_reported_first(
+    osmef: Osmef, words: tuple[str, ...], output: str
+) -> None:
+    osmef.write("a: 1\n")
+    ended = osmef("program", *words, "-o", output)
+    assert ended.code == 4
+    assert ended.err.startswith(f"error: {output}: can't write: ")
+    assert [path.name for path in osmef.directory.iterdir()] == ["scenario.yaml"]
 
 
 def test_an_unsupported_architecture_is_rejected(osmef: Osmef) -> None:
@@ -125,5 +140,3 @@ def test_a_bundle_is_made_and_written(
     assert printed["program"] == "dbench"
     first, second = (osmef.directory / name for name in ("dbench.tar.gz", "again.tar.gz"))
     assert first.read_bytes() == second.read_bytes()
-    failed = osmef("program", "bundle", "dbench", "-o", "no/such/folder/x")
-    assert (failed.code, "can't write the bundle" in failed.err) == (3, True)

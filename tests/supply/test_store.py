@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import Interrupted, StorageError, SupplyError
-from osmef.supply.bundle import BundleKey, BundleStore, default_directory, write
+from osmef.supply.bundle import BundleKey, BundleStore, default_directory
 from tests.supply.test_bundle import CONTENTS, GOOD
 
 WANTED = BundleKey("bench", "x86_64", {"packages": ["bench"]})
@@ -184,8 +184,6 @@ def test_a_place_that_can_t_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="can't keep a bundle"):
         BundleStore(tmp_path / "file").obtain(WANTED, Maker())
-    with pytest.raises(SupplyError, match="can't write the bundle"):
-        write(tmp_path / "no/such/x", GOOD)
 
 
 def test_they_are_kept_where_caches_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
