@@ -44,12 +44,13 @@ from osmef.engine.station import (
 )
 from osmef.engine.summarise import endpoint_info, summarise
 from osmef.errors import Interrupted, LostError, ReachError
+from osmef.files import exists
 from osmef.providers.base import EndpointRequest, RunContext
 from osmef.providers.sites import Sites, sites_of
 from osmef.remote.login import KeyPair
 from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
-from osmef.results.summary import Summary
+from osmef.results.summary import Declared, Summary
 from osmef.results.trial import Status
 from osmef.scenario.fields import tries_of
 from osmef.units import counted, format_duration
@@ -107,7 +108,6 @@ class Run:
         journal = Journal(self.directory.journal)
         who = this_controller(self.directory)
         journal.note(Started(self.plan.seed, len(missing), who))
-        self.directory.write_measures(self.measures)
         try:
             if missing:
                 self._work(missing, journal)
@@ -141,6 +141,12 @@ class Run:
             self.observer.warning(warning)
         self.stop.expire(deadline - min(_TEARDOWN_S, length / 10), why)
         return deadline
+
+    def _declare(self) -> None:
+        """Write what frames need beside trials, for as long as there is no summary."""
+        if not exists(self.directory.summary):
+            summary = summarise(self.plan, self.directory, running=True)
+            self.directory.declare(Declared.of(summary))
 
     @property
     def _tries(self) -> int:
@@ -243,6 +249,7 @@ class Run:
                     station, provisioned.earlier.get(name, []), tags.expected_price(*what)
                 )
                 journal.note(Deployed(info, tags.max_price(*what)))
+            self._declare()
             shared = (sites, stations, self.directory, journal, self.observer, self.stop)
             rule = StoppingRule(self.plan, self.directory.read_trials().trials)
             more = (session_tag_of(journal.history()), self.reconnect_timeout_s, layers, rule)

@@ -207,13 +207,20 @@ def _of_any_version(whole: Trial) -> BriefTrial:
 
 
 def brief_summary(run: RunDirectory) -> BriefSummary:
-    """Return the brief summary of a run; without one, the scenario in its name.
+    """Return the brief summary of a run; without one, what it declared before its trials.
 
     Raises InputError when it is damaged or of a newer version, and StorageError.
     """
     if not exists(run.summary):
-        # The run's name is SCENARIO-TIME-ID.
-        return BriefSummary(run.id.rsplit("-", 2)[0], measures=run.read_measures())
+        known = run.read_declared()
+        return BriefSummary(
+            known.scenario or run.id.rsplit("-", 2)[0],  # SCENARIO-TIME-ID
+            known.provider,
+            known.flavors,
+            {cell: (price.amount, price.currency) for cell, price in known.prices.items()},
+            known.measures,
+            repeat_until={**known.repeat_until},
+        )
     try:
         reported = _SUMMARY.validate_json(read_whole(run.summary))
     except ValidationError:

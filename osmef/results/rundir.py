@@ -35,7 +35,6 @@ from osmef.files import exists, is_directory, remove_stale_drafts
 from osmef.results import files
 from osmef.results.document import read_document, read_json, refuse_newer
 from osmef.results.files import append_line, read_lines, read_whole, storage, write_atomically
-from osmef.results.measure import Measure
 from osmef.results.merging import merge
 from osmef.results.summary import Declared, Summary
 from osmef.results.trial import Interval, Status, Trial
@@ -344,7 +343,7 @@ class RunDirectory:
 
     @property
     def measures(self) -> Path:
-        """The path of the measures, used while there is no summary."""
+        """The path of what is declared, used while there is no summary."""
         return self.path / "measures.json"
 
     def acquire(self) -> None:
@@ -495,19 +494,18 @@ class RunDirectory:
         write_atomically(path, text.encode(errors="backslashreplace"))
         return str(path)
 
-    def write_measures(self, measures: Sequence[Measure]) -> None:
-        """Write the measures of trials, before there is a summary."""
-        text = Declared(measures=list(measures)).model_dump_json(indent=1)
-        write_atomically(self.measures, f"{text}\n".encode())
+    def declare(self, declared: Declared) -> None:
+        """Write what frames need of trials, before there is a summary."""
+        write_atomically(self.measures, f"{declared.model_dump_json(indent=1)}\n".encode())
 
-    def read_measures(self) -> list[Measure]:
-        """Return the measures of a run without a summary; older ones have none.
+    def read_declared(self) -> Declared:
+        """Return what is declared of a run without a summary; nothing of older ones.
 
         Raises InputError if that is damaged or of a newer version.
         """
         if not exists(self.measures):
-            return []
-        return read_document(Declared, read_whole(self.measures), str(self.measures)).measures
+            return Declared(measures=[])
+        return read_document(Declared, read_whole(self.measures), str(self.measures))
 
     def write_summary(self, summary: Summary) -> None:
         """Write the summary, replacing an older one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
@@ -367,10 +367,34 @@ class Summary(Model):
 
 
 class Declared(Model):
-    """Declaration of a run's metrics: ``measures.json``, for as long as there is no summary."""
+    """What frames need of a summary: ``measures.json``, for as long as there is no summary."""
 
     schema_version: int = Field(default=SCHEMA_VERSION, description="as in the summary")
+    scenario: str | None = Field(default=None, description="the scenario's name")
+    provider: str | None = Field(default=None, description="as in the summary's run")
+    flavors: dict[str, str | None] = Field(
+        default_factory=dict, description="the flavor of each endpoint"
+    )
+    prices: dict[str, Cost] = Field(
+        default_factory=dict, description="price_per_hour of each cell that has one"
+    )
+    repeat_until: dict[str, float] = Field(
+        default_factory=dict, description="that of each cell that has one"
+    )
     measures: list[Measure] = Field(description="as in the summary")
+
+    @classmethod
+    def of(cls, summary: Summary) -> Self:
+        """Return it for a run, by its summary before the first trial."""
+        cells = summary.cells
+        return cls(
+            scenario=summary.run.scenario,
+            provider=summary.run.provider,
+            flavors={end.name: end.flavor for end in summary.endpoints},
+            prices={one.key: one.price_per_hour for one in cells if one.price_per_hour},
+            repeat_until={one.key: one.repeat_until for one in cells if one.repeat_until},
+            measures=summary.measures,
+        )
 
 
 def summary_schema() -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pytest
 from osmef.analysis.describe import describe
 from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Declared
 from tests.cli.conftest import Osmef
 
 SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
@@ -82,7 +83,7 @@ def make_run(osmef: Osmef) -> MakeRun:
                                        "run": summary.run.model_copy(update={"id": name})})
         )  # fmt: skip
         if not with_summary:
-            run.write_measures(measures)
+            run.declare(Declared(measures=list(measures)))
             run.summary.unlink()
         return name
 

@@ -20,7 +20,7 @@ from osmef.results.frame import (
 )
 from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
-from osmef.results.summary import Cost
+from osmef.results.summary import Cost, Declared
 from osmef.results.trial import Failure, Status, Trial
 
 OLD_RUN = Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a"
@@ -334,6 +334,21 @@ def test_many_trials_need_little_more_memory_than_their_frame(
 RATE = Measure(name="frames", unit="1/s", better="higher", help="how fast", leading=True)
 
 
+def test_a_killed_run_has_what_was_declared_before_its_first_trial(tmp_path: Path) -> None:
+    run = RunDirectory(shutil.copytree(OLD_RUN, tmp_path / OLD_RUN.name))
+    summary = run.read_summary()
+    more = {"repeat_until": 0.05, "price_per_hour": Cost(amount=0.2, currency="USD")}
+    cells = [cell.model_copy(update=more) for cell in summary.cells]
+    run.write_summary(summary.model_copy(update={"cells": cells}))
+    whole = osmef.load(run.path)
+    run.declare(Declared.of(run.read_summary()))
+    run.summary.unlink()
+    killed = osmef.load(run.path)
+    assert killed["repeat_until"].tolist() == [0.05] * 3
+    assert killed["sender_flavors"].tolist() == ["small"] * 3
+    pd.testing.assert_frame_equal(killed, whole)
+
+
 def test_columns_can_be_added_to_a_frame_of_many_metrics(
     run: RunDirectory, make_trial: MakeTrial
 ) -> None:
@@ -344,7 +359,7 @@ def test_columns_can_be_added_to_a_frame_of_many_metrics(
 
 
 def test_a_frame_describes_its_columns(run: RunDirectory, make_trial: MakeTrial) -> None:
-    run.write_measures([RATE])
+    run.declare(Declared(measures=[RATE]))
     values = {"placement": "same-host", "colour": "red"}
     run.append_trial(make_trial(1, values=values, metrics={"odd_us": 3.0, "frames": 2.0}))
     frame = osmef.load(run.path)
@@ -359,7 +374,7 @@ def test_a_frame_describes_its_columns(run: RunDirectory, make_trial: MakeTrial)
 def test_the_column_descriptions_of_a_frame_are_kept_by_pandas_operations(
     run: RunDirectory, make_trial: MakeTrial, tmp_path: Path
 ) -> None:
-    run.write_measures([RATE])
+    run.declare(Declared(measures=[RATE]))
     for index in (1, 2):
         run.append_trial(make_trial(index, metrics={"frames": 1.0 * index}))
     frame = osmef.load(run.path)
@@ -386,7 +401,7 @@ def test_the_column_descriptions_of_a_frame_are_kept_by_pandas_operations(
 def test_a_frame_without_column_descriptions_is_reported(
     run: RunDirectory, make_trial: MakeTrial
 ) -> None:
-    run.write_measures([RATE])
+    run.declare(Declared(measures=[RATE]))
     run.append_trial(make_trial(1, metrics={"frames": 1.0}))
     frame = osmef.load(run.path)
     for mute in (pd.concat([frame, pd.DataFrame({"frames": [1.0]})]), pd.DataFrame()):
@@ -406,11 +421,11 @@ def test_runs_that_mean_two_things_by_a_name_are_not_mixed(
     other = RunDirectory(run.path.parent / "other")
     other.path.mkdir()
     for one, unit in ((run, "1/s"), (other, "1/min")):
-        one.write_measures([RATE.model_copy(update={"unit": unit})])
+        one.declare(Declared(measures=[RATE.model_copy(update={"unit": unit})]))
         one.append_trial(make_trial(1, metrics={"frames": 1.0}))
     with pytest.raises(InputError, match=r"frames is in 1/(s|min) in .*, and in 1/(s|min)"):
         osmef.load(run.path, other.path)
-    other.write_measures([RATE.model_copy(update={"help": "as fast as it can"})])
+    other.declare(Declared(measures=[RATE.model_copy(update={"help": "as fast as it can"})]))
     assert measures_of(osmef.load(run.path, other.path)) == {"frames": RATE}
 
 
