@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING
 
 from osmef.analysis.distributions import binomial_cdf, binomial_sf
@@ -185,7 +186,8 @@ def confidence_sequence(values: Sequence[float], confidence: float = 0.95) -> Co
     ordered = sorted(finite(values))
     rank = confidence_sequence_rank(len(ordered), confidence)
     if rank == 0:
-        reason = f"n = {len(ordered)}; {100 * confidence:g} % at every n needs more"
+        needed = next(n for n in count(1) if confidence_sequence_rank(n, confidence) > 0)
+        reason = f"n = {len(ordered)}; {100 * confidence:g} % at every n needs n >= {needed}"
         return ConfidenceInterval(None, None, None, reason)
     return ConfidenceInterval(ordered[rank - 1], ordered[-rank], confidence)
 

@@ -17,6 +17,7 @@ from osmef.results.summary import CPU_PER_GB, CellInfo, LayerCost, MetricSummary
 from osmef.results.trial import Bottleneck
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
+from osmef.scenario.workload import FEWEST_KNOWN
 from osmef.units import counted, rate_unit
 
 _NOTHING = "-"
@@ -216,7 +217,12 @@ def is_of_one_pair(cell: CellInfo) -> bool:
     alone = len(cell.senders) == len(cell.receivers) == 1
     known = cell.metrics.values()
     of_trials = all(one.pairs is None and one.sessions is None for one in known)
-    return alone and cell.n_ok >= _FEWEST and of_trials
+    return alone and cell.n_ok >= fewest_trials(cell) and of_trials
+
+
+def fewest_trials(cell: CellInfo) -> int:
+    """Return of how many trials the median of a cell has an interval of 95 %."""
+    return _FEWEST if cell.repeat_until is None else FEWEST_KNOWN
 
 
 def replicates(summary: Summary) -> str:
@@ -239,8 +245,9 @@ def _caption(summary: Summary) -> str:
         reported = f"Medians of the {what}, with the 95 % interval of that of {whose}."
     elif what == "sessions":
         reported = "Medians of the sessions; too few (n < 6) for an interval of 95 %."
-    elif all(cell.n_ok < _FEWEST for cell in summary.cells):
-        reported = "Medians of the trials; too few (n < 6) for an interval of 95 %."
+    elif all(cell.n_ok < fewest_trials(cell) for cell in summary.cells):
+        needed = " or ".join(map(str, sorted({*map(fewest_trials, summary.cells)})))
+        reported = f"Medians of the trials; too few (n < {needed}) for an interval of 95 %."
     if "interval of that" in reported and any(map(is_of_one_pair, summary.cells)):
         reported += f"\n{OF_THESE_ENDPOINTS}"
     if pairs:

@@ -229,7 +229,7 @@ def test_the_expected_wealth_of_the_sequential_test_is_the_stake() -> None:
 
 def test_few_values_have_none_and_many_have_a_narrow_one() -> None:
     few = confidence_sequence([1.0] * 7)
-    assert (few.low, few.reason) == (None, "n = 7; 95 % at every n needs more")
+    assert (few.low, few.reason) == (None, "n = 7; 95 % at every n needs n >= 8")
     assert confidence_sequence([1.0, 2, 3, 4, 5, 6, 7, 8]).high == 8
     many = np.random.default_rng(1).normal(0, 1, 2000).tolist()
     one, other = confidence_sequence(many), quantile_interval(many)

@@ -99,6 +99,18 @@ def test_with_fewer_than_six_trials_the_table_explains_the_missing_interval(
     assert "n < 6" in text
 
 
+def test_trials_that_their_values_end_need_eight_for_an_interval(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    cell = make_cell(aggregate_bps=[1e9] * 7).model_copy(update={"repeat_until": 0.05})
+    few = {name: one.model_copy(update={"ci95_low": None, "ci95_high": None})
+           for name, one in cell.metrics.items()}  # fmt: skip
+    cell = cell.model_copy(update={"metrics": few})
+    assert "Medians of the trials; too few (n < 8) for an interval of 95 %." in " ".join(
+        lines(make_summary(cell))
+    )
+
+
 def test_failed_trials_are_counted_and_unknown_is_no_zero(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:

@@ -19,6 +19,7 @@ from osmef.analysis.differences import (
 from osmef.files import exists, open_file
 from osmef.report.html.layout import NOTHING, Column, Emphasis, Field, Table, names, text
 from osmef.report.summary import LIMITS, expectations, money, parts_of, short_cells
+from osmef.report.table import fewest_trials
 from osmef.results.brief import brief_summary, brief_trials, trial_count_warning
 from osmef.results.files import storage
 from osmef.results.measure import Better, Measure
@@ -182,7 +183,7 @@ def _distances(summary: Summary) -> Iterator[str]:
             for far in of:
                 if (near.distance or 0) < (far.distance or 0):
                     pair = near.distance or 0, far.distance or 0
-                    costs[pair].add(near.metrics[measure.name], far.metrics[measure.name])
+                    costs[pair].add(measure.name, near, far)
         for (near_at, far_at), cost in costs.items():
             yield f"At distance {far_at} {measure.words} {cost.words(near_at)}."
 
@@ -192,19 +193,23 @@ class _Costs:
     """What a distance costs in one or several settings: ratios of medians that differ.
 
     ``alike`` counts settings with overlapping intervals, ``from_zero`` those that differ from a
-    median of 0, which gives no ratio, and ``untested`` those without an interval.
+    median of 0, which gives no ratio, and ``untested`` those without an interval, of which one
+    needs so many trials as ``needed``.
     """
 
     ratios: list[float] = field(default_factory=list)
     alike: int = 0
     from_zero: int = 0
     untested: int = 0
+    needed: int = 0
 
-    def add(self, near: MetricSummary, far: MetricSummary) -> None:
-        """Add the medians of a setting."""
+    def add(self, name: str, near_cell: CellInfo, far_cell: CellInfo) -> None:
+        """Add the medians of a metric in a setting."""
+        near, far = near_cell.metrics[name], far_cell.metrics[name]
         apart = _apart(near, far)
         if apart is None:
             self.untested += 1
+            self.needed = max(self.needed, fewest_trials(near_cell), fewest_trials(far_cell))
         elif not apart:
             self.alike += 1
         elif near.median:
@@ -215,7 +220,7 @@ class _Costs:
     def words(self, near_at: int) -> str:
         """Return the rest of a sentence that begins with the distance and the measure."""
         if not self.ratios and not self.alike and not self.from_zero:
-            few = "too few trials or pairs (n < 6)"
+            few = f"too few trials or pairs (n < {self.needed})"
             return f"can't be compared with that at distance {near_at}: {few}"
         untested = f"; in {_settings_of(self.untested)} there are too few trials or pairs to tell"
         rest = untested if self.untested else ""

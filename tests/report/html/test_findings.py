@@ -70,12 +70,15 @@ def test_a_median_of_zero_is_called_different(
 
 def test_too_few_trials_show_no_difference(make_cell: MakeCell, make_summary: MakeSummary) -> None:
     near = make_cell("same-host", aggregate_bps=FAST[:5], **NEAR)
-    told = findings(make_summary(near, make_cell(aggregate_bps=SLOW[:5])))
+    far = make_cell(aggregate_bps=SLOW[:5])
+    told = findings(make_summary(near, far))
     assert not any(" % of that at " in one or "clearly different" in one for one in told)
     assert (
         "At distance 2 aggregate BTC can't be compared with that at distance 0: too few trials"
         " or pairs (n < 6)." in told
     )
+    until = [one.model_copy(update={"repeat_until": 0.05}) for one in (near, far)]
+    assert any("too few trials or pairs (n < 8)." in one for one in findings(make_summary(*until)))
 
 
 def test_settings_with_too_few_trials_are_counted_beside_those_with_enough(
