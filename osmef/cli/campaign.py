@@ -313,8 +313,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options
             finally:
                 context.executor.close()
                 _close_vm_pool(context)
-        again = _run_command(store.campaign(name), file, state)
-        _print_end(phase, store.campaign(name), found := store.sessions(row.id), again)
+        row, found = store.campaign(name), store.sessions(row.id)
+        _print_end(phase, row, found, store.time(), _run_command(row, file, state))
     if phase is CampaignPhase.STOPPED:
         raise typer.Exit(0 if until_idle else Interrupted.exit_code)
     nothing = phase is CampaignPhase.ENDED and not any(
@@ -347,9 +347,11 @@ def _run_command(row: CampaignRow, file: Path, state: str) -> str:
     return shlex.join(words)
 
 
-def _print_end(phase: CampaignPhase, row: CampaignRow, found: list[SessionRow], again: str) -> None:
+def _print_end(
+    phase: CampaignPhase, row: CampaignRow, found: list[SessionRow], now: datetime, again: str
+) -> None:
     """Print the status of a campaign whose conductor has ended in a phase, and how to go on."""
-    _print_status(row, found)
+    _print_status(row, found, now)
     if phase is CampaignPhase.STOPPED and row.phase is not CampaignPhase.STOPPED:
         words = f"continue with: {again}"
         if row.phase is CampaignPhase.PAUSED:
@@ -433,12 +435,12 @@ def status(
         known = [store.campaign(name)] if name else store.campaigns()
         found = [(one, store.sessions(one.id)) for one in known]
         if as_json:
-            print_json([_record(one, rows) for one, rows in found])
+            print_json([_record(one, rows, store.time()) for one, rows in found])
             return
         if not found:
             out.print("no campaigns yet; begin with: osmef campaign run FILE")
         for one, rows in found:
-            _print_status(one, rows)
+            _print_status(one, rows, store.time())
 
 
 @app.command(epilog="Example:\n\nosmef campaign pause four-weeks")
@@ -495,7 +497,7 @@ def _set(name: str, state: str, phase: CampaignPhase) -> None:
             )
         store.set_phase(row.id, phase, row.holder)
         again = _run_command(row, Path(row.file), state)
-        how = "" if _conducted(row) else f"; no conductor is running: {again}"
+        how = "" if is_conducted(row, store.time()) else f"; no conductor is running: {again}"
         out.print(f"{name}: {phase}{escape(how)}", soft_wrap=True)
 
 
@@ -506,15 +508,16 @@ def _notify(kind: str, text: str) -> None:
     err.print(f"{now} {shown} {escape(text)}")
 
 
-def _print_status(row: CampaignRow, found: list[SessionRow]) -> None:
+def _print_status(row: CampaignRow, found: list[SessionRow], now: datetime) -> None:
+    """Print how far a campaign is; ``now`` is that of ``Store.time``."""
     counts = _counts(found)
     reported = ", ".join(f"{count} {state}" for state, count in counts.items())
-    quiet = row.phase is CampaignPhase.ENDED or _conducted(row)
+    quiet = row.phase is CampaignPhase.ENDED or is_conducted(row, now)
     note = "" if quiet else " [yellow](no conductor is running)[/]"
     out.print(f"[bold]{escape(row.name)}[/]: {row.phase}{note}; {reported}")
     rows = []
     for one in _newest(found):
-        due = _due_of(one) if one.state is SessionState.PLANNED else _result_of(one)
+        due = _due_of(one, now) if one.state is SessionState.PLANNED else _result_of(one)
         rows.append(
             (one.slot, one.platform, one.state.value, _trials_of(one), due.partition("\n")[0])
         )
@@ -531,10 +534,10 @@ def _trials_of(session: SessionRow) -> str:
     return f"{session.trials_ok} ok{failed}"
 
 
-def _due_of(session: SessionRow) -> str:
+def _due_of(session: SessionRow, now: datetime) -> str:
     """Return when a planned session is due, or until when it could have begun."""
     closes = f"{session.closes:%Y-%m-%d %H:%M}Z"
-    if session.closes <= datetime.now(UTC):
+    if session.closes <= now:
         return f"its window closed {closes}"
     if session.is_retried_late:
         return f"its window closes {closes}, before its retry is due"
@@ -573,15 +576,11 @@ def _counts(found: list[SessionRow]) -> dict[str, int]:
     return {state.value: count for state, count in counts.items() if count}
 
 
-def _conducted(row: CampaignRow) -> bool:
-    return is_conducted(row, datetime.now(UTC))
-
-
-def _record(row: CampaignRow, found: list[SessionRow]) -> dict[str, Any]:
+def _record(row: CampaignRow, found: list[SessionRow], now: datetime) -> dict[str, Any]:
     return {
         "name": row.name,
         "phase": row.phase.value,
-        "conducted": _conducted(row),
+        "conducted": is_conducted(row, now),
         "directory": row.out,
         "counts": _counts(found),
         "sessions": [

@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from osmef.campaigns.executors.session import SessionJob, SessionResult
-from osmef.campaigns.state.rows import CampaignPhase, SessionState
+from osmef.campaigns.state.rows import LEASE, CampaignPhase, SessionState, is_conducted
 from osmef.campaigns.state.store import Store
 from osmef.errors import StorageError
 from tests.campaigns.test_conductor import START, Stage, done
@@ -94,3 +95,18 @@ def test_two_conductors_share_a_campaign(tmp_path: Path, postgresql: Postgres) -
     assert {one.state for one in sessions} == {SessionState.DONE}
     assert [one.token for one in sessions].count(1) >= len(sessions) - 1  # the killed one's is 2
     assert not list((out / "things").iterdir())
+
+
+@pytest.mark.parametrize("days", [-30, 30])
+def test_a_wrong_clock_of_its_machine_hides_no_conductor(
+    tmp_path: Path, postgresql: Postgres, days: int
+) -> None:
+    store = Stage(tmp_path, url=postgresql.new_database()).store
+    at = datetime.now(UTC) + timedelta(days=days)
+    store.set_phase(1, CampaignPhase.ACTIVE, "elsewhere boot 1 1")
+    store.renew(1, "elsewhere boot 1 1", at)
+    row = store.campaign("test")
+    assert row.seen_at == at
+    assert is_conducted(row, store.time())
+    assert not is_conducted(row, store.time() + LEASE)
+    store.close()

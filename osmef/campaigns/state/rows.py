@@ -116,7 +116,10 @@ class SessionRow:
 
 @dataclass(frozen=True)
 class CampaignRow:
-    """A row of the table of campaigns. ``seen_at`` is the last activity of a conductor."""
+    """A row of the table of campaigns. ``seen_at`` is the last activity of a conductor.
+
+    ``held_until`` is the end of its holder's lease, by ``Store.time``.
+    """
 
     id: int
     name: str
@@ -127,13 +130,17 @@ class CampaignRow:
     created_at: datetime
     holder: str | None
     seen_at: datetime | None = None
+    held_until: datetime | None = None
 
 
 def is_conducted(row: CampaignRow, now: datetime) -> bool:
-    """Return whether a campaign has a living conductor; one elsewhere renews its lease."""
+    """Return whether a campaign has a living conductor; one elsewhere renews its lease.
+
+    ``now`` is that of ``Store.time``: two machines' clocks may differ.
+    """
     gone = True if row.holder is None else is_gone(row.holder)
     if gone is None:
-        return row.seen_at is not None and now - row.seen_at < LEASE
+        return row.held_until is not None and now < row.held_until
     return not gone
 
 

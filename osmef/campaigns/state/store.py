@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -119,15 +119,20 @@ class Store(Leases):
 
     def campaigns(self) -> list[CampaignRow]:
         """Return all campaigns in the order of their creation."""
-        return self._campaign_rows(select(*_CAMPAIGN).order_by(CAMPAIGNS.c.id))
+        return self._campaign_rows(_CAMPAIGN.order_by(CAMPAIGNS.c.id))
 
     def campaign(self, name: str) -> CampaignRow:
         """Return a campaign by name. Raises InputError for an unknown name."""
-        for one in self._campaign_rows(select(*_CAMPAIGN).where(CAMPAIGNS.c.name == name)):
+        for one in self._campaign_rows(_CAMPAIGN.where(CAMPAIGNS.c.name == name)):
             return one
         names = ", ".join(one.name for one in self.campaigns())
         known = names or "none yet: begin with `osmef campaign run`"
         raise InputError(f"there is no campaign {name!r}", where="NAME", cure=f"known are: {known}")
+
+    def time(self) -> datetime:
+        """Return the time by which leases end: the server's, or this machine's with a file."""
+        with self._reading() as connection:
+            return lease_time(connection, datetime.now(UTC))
 
     def _campaign_rows(self, query: Any) -> list[CampaignRow]:
         with self._reading() as connection:
@@ -308,7 +313,11 @@ class Store(Leases):
             return [Gap(row.since, row.until, row.why) for row in connection.execute(query)]
 
 
-_CAMPAIGN = [CAMPAIGNS.c[field.name] for field in fields(CampaignRow)]
+_LEASE = and_(HOLDERS.c.campaign == CAMPAIGNS.c.id, HOLDERS.c.name == CAMPAIGNS.c.holder)
+_CAMPAIGN = select(
+    *(CAMPAIGNS.c[field.name] for field in fields(CampaignRow) if field.name != "held_until"),
+    HOLDERS.c.until.label("held_until"),
+).select_from(CAMPAIGNS.outerjoin(HOLDERS, _LEASE))
 
 
 def _planned(campaign: int) -> Any:

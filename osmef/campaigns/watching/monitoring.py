@@ -424,7 +424,7 @@ def _keep(
     while not last:
         last = ended.is_set()
         try:
-            row, now = store.campaign(name), datetime.now(UTC)
+            row, now = store.campaign(name), store.time()
             if not (last or is_conducted(row, now)):
                 ended.wait(_TAKEN_S)  # who is about to conduct it has not said so yet
                 continue

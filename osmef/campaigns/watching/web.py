@@ -110,7 +110,7 @@ class CampaignPages:
 
     def home(self) -> str:
         """Return the page that lists the campaigns."""
-        now = datetime.now(UTC)
+        now = self._store.time()
         rows = [
             (one, _counts(self._store.sessions(one.id)), is_conducted(one, now))
             for one in self._store.campaigns()
@@ -121,7 +121,7 @@ class CampaignPages:
         """Return the page of a campaign."""
         row = self._store.campaign(name)
         sessions = self._store.sessions(row.id)
-        now = datetime.now(UTC)
+        now = self._store.time()
         done = [one for one in sessions if one.state is SessionState.DONE and one.directory]
         return self._render(
             "campaign",
@@ -146,7 +146,7 @@ class CampaignPages:
     def metrics(self) -> str:
         """Return the Prometheus metrics of all campaigns."""
         found = [(one, self._store.sessions(one.id)) for one in self._store.campaigns()]
-        return render_metrics(found, datetime.now(UTC))
+        return render_metrics(found, self._store.time())
 
     def static(self, name: str) -> tuple[str, bytes]:
         """Return the type and the content of a static file."""
