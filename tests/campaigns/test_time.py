@@ -265,7 +265,8 @@ def test_resources_left_by_another_machine_are_cleaned_up_by_it(
     assert stage.sessions[0].uncleared is None
 
 
-def test_a_campaign_yields_a_released_cloud_to_another_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("set_by", [0, -600, 600])
+def test_a_campaign_yields_a_released_cloud_to_another_one(tmp_path: Path, set_by: int) -> None:
     """Without that its second platform would begin first: the other one only asks at times."""
     stage = Stage(tmp_path, "providers: {one: local, two: local}\n")
     (tmp_path / "other").mkdir()
@@ -275,7 +276,7 @@ def test_a_campaign_yields_a_released_cloud_to_another_one(tmp_path: Path) -> No
     ]
     about = {"file": "other.yaml", "text": "", "out": str(tmp_path / "other")}
     stage.store.register("other", about, rows, START)
-    stage.clock.time = START + 9 * HOUR
+    stage.clock.time = START + 9 * HOUR + timedelta(minutes=15)
     executor = Held()
     mine = conductor(stage, executor)
     mine._register()
@@ -283,6 +284,9 @@ def test_a_campaign_yields_a_released_cloud_to_another_one(tmp_path: Path) -> No
     (future,) = executor.works
     stage.store.renew(2, "other boot 1 1", stage.clock.time)
     future.set_result(SessionResult(SessionState.DONE, trials_ok=1))
+    mine._step()
+    stage.clock.set(timedelta(seconds=set_by))
+    stage.store.renew(2, "other boot 1 1", stage.clock.time)
     mine._step()
     assert len(executor.works) == 1
     assert mine._next == stage.clock.time + timedelta(seconds=2)

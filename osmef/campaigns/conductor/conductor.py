@@ -227,7 +227,7 @@ class Conductor:
             elif over:
                 left = values["uncleared"] = uncleared(paths_of(session))
             ours = self._store.finish(session, outcome.end.state, now, line, **values)
-            self._dispatcher.end(future, now)
+            self._dispatcher.end(future)
             ended.add(session.platform_key)
             if not ours:
                 what = f"{session.slot} {session.platform}"

@@ -196,7 +196,7 @@ def _is_narrow(rule: SessionStoppingRule, values: Sequence[float]) -> bool:
 
 
 # So long a campaign that had a cloud lets another one have it that has waited for longer.
-_AFTER_YOU = timedelta(seconds=10)
+_AFTER_YOU_S = 10.0
 _NAMES = 100
 # So many begin before ends, a stop and the lease are looked after.
 _AT_ONCE = 100
@@ -216,7 +216,7 @@ class Dispatcher:
         self._store, self._row, self._plan, self._context = store, row, campaign_plan, context
         self._pool_policy = pool_policy
         self.running = RunningSessions()
-        self._freed: dict[str, datetime] = {}
+        self._freed: dict[str, float] = {}
         self._sharing: dict[str, set[str]] = defaultdict(set)
         """The clouds of this campaign that a name is a place of."""
         for cloud, names in {
@@ -266,15 +266,16 @@ class Dispatcher:
             return timedelta(0)
         return self._context.busy_poll if waits and not self.is_full else None
 
-    def end(self, future: Future[SessionResult], now: datetime) -> None:
+    def end(self, future: Future[SessionResult]) -> None:
         """Remove a session that has ended."""
         session = self.running.remove(future)
-        self._freed |= dict.fromkeys(session.exclusive_resources, now)
+        self._freed |= dict.fromkeys(session.exclusive_resources, self._context.clock.steady())
 
     def _try(self, session: SessionRow, now: datetime, log: CampaignLog) -> Refusal | None:
         """Start a session, or return the reason for not doing so."""
         freed = [self._freed[name] for name in session.exclusive_resources if name in self._freed]
-        if freed and now - max(freed) < _AFTER_YOU and self._store.is_pending(session, now):
+        since = self._context.clock.steady() - max(freed, default=-math.inf)
+        if since < _AFTER_YOU_S and self._store.is_pending(session, now):
             return Refusal.BUSY
         count = len(session.cells_left_out)
         without = f", without {count} known cell{'s' * (count > 1)}" * bool(count)
