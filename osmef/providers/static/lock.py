@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from osmef.errors import CapacityError, ReachError
 from osmef.remote.session import SshSession
+from osmef.units import parse_count
 
 PATH = "/dev/shm/osmef-lock"  # noqa: S108 - for all users of the machine, and gone with its next boot
 _WORD = r"([A-Za-z0-9._-]+)"
@@ -80,8 +81,7 @@ def acquire(
                 where=session.name,
                 cure="name each machine once in the inventory, or measure its loopback",
             )
-        if held.run != wanted.run and held.deadline > time.time():
-            until = datetime.fromtimestamp(held.deadline, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        if held.run != wanted.run and (until := _until(session, held)) is not None:
             raise CapacityError(
                 f"the run {held.run} measures on this machine, until {until} at the latest",
                 where=session.name,
@@ -134,6 +134,35 @@ def remove(session: SshSession, held: LockOwner) -> None:
     if moved is not None and moved != str(held):
         session.link(moved, PATH)
     session.remove(aside)
+
+
+def _until(session: SshSession, held: LockOwner) -> str | None:
+    """Return until when a lock counts, None once it has expired. Raises ReachError.
+
+    It has if it is past its deadline by the clock of this controller, and as old as its run may get
+    by the clock of the machine: one of them may have been set.
+    """
+    now = time.time()
+    left = held.deadline - now
+    if left <= 0 and (age := _age(session)) is not None:
+        left = held.deadline - held.made - age
+    if left <= 0:
+        return None
+    return datetime.fromtimestamp(now + left, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _age(session: SshSession) -> int | None:
+    """Return the age of a lock in seconds by the machine's clock.
+
+    None where it is not known, or the lock is of the future by a clock that was set back.
+    """
+    times = [
+        parse_count(session.word(argv)) for argv in (["date", "+%s"], ["stat", "-c", "%Y", PATH])
+    ]
+    if None in times:
+        return None
+    now, made = (one or 0 for one in times)
+    return now - made if now >= made else None
 
 
 def _take_over(session: SshSession, held: LockOwner) -> None:

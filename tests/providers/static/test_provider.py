@@ -225,14 +225,23 @@ def test_a_machine_that_another_run_measures_on_is_left_alone(
 
 
 @pytest.mark.parametrize(
-    ("run", "left_s", "taken"), [("dead", -60, True), ("dead", 60, False), (None, 60, True)]
+    ("run", "lasts_s", "taken"),
+    [
+        ("dead", (0, -60), True),
+        ("dead", (600, 60), False),
+        ("set", (600, -3600), False),  # this clock was set forward: by the machine's it is new
+        ("set", (600, 3600), False),
+        (None, (600, 60), True),
+    ],
 )
 def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
-    machines: Any, context: RunContext, run: str | None, left_s: float, taken: bool
+    machines: Any, context: RunContext, run: str | None, lasts_s: tuple[int, int], taken: bool
 ) -> None:
+    length_s, left_s = lasts_s
     machine = machines("a")
     session = SshSession.open(machine.sshd.login())
-    old = lock.LockOwner(run or context.run, "host-1", 0, int(time.time() + left_s))
+    deadline = int(time.time() + left_s)
+    old = lock.LockOwner(run or context.run, "host-1", deadline - length_s, deadline)
     lock.acquire(session, old)
     provider = StaticProvider(settings(a=machine))
     try:
@@ -253,7 +262,7 @@ def test_the_second_to_replace_a_stale_lock_keeps_the_new_one(
     machines: Any, context: RunContext
 ) -> None:
     session = SshSession.open(machines("a").sshd.login())
-    stale = lock.LockOwner("dead", "host-1", 0, 1)
+    stale = lock.LockOwner("dead", "host-1", 1, 1)
     first = lock.LockOwner("first", "host-1", 1, int(context.deadline))
     try:
         lock.acquire(session, stale)
@@ -286,7 +295,7 @@ def test_a_run_that_loses_its_machine_to_another_is_notified(
     machines: Any, context: RunContext
 ) -> None:
     machine = machines("a")
-    stale = lock.LockOwner("dead", "host-1", 0, 1)
+    stale = lock.LockOwner("dead", "host-1", 1, 1)
     provider = StaticProvider(settings(a=machine))
     session = Meddled.open(machine.sshd.login())
     assert isinstance(session, Meddled)
