@@ -139,7 +139,7 @@ def _failures(summary: Summary, directory: Path) -> Iterator[str]:
         short = reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}…"
         yield f"{count} of {len(trials)} trials: {short}"
     if (more := len(reasons) - _MOST_REASONS) > 0:
-        yield f"for {more} more reasons: {directory / 'trials.jsonl'} has them all"
+        yield f"and {counted(more, 'more reason')}: {directory / 'trials.jsonl'} has them all"
 
 
 LIST_EPILOG = """Examples:

@@ -431,3 +431,23 @@ def test_unreadable_runs_are_listed_as_such_beside_the_others(tmp_path: Path) ->
     states = {one["name"]: one["state"] for one in json.loads(listed.stdout)["runs"]}
     assert states.pop("good") == "complete"
     assert [state.partition(":")[0] for state in states.values()] == ["unreadable"] * 2
+
+
+@pytest.mark.parametrize(
+    ("more", "text"), [(4, "and 1 more reason: "), (5, "and 2 more reasons: ")]
+)
+def test_the_most_frequent_reasons_of_failed_trials_are_shown(
+    osmef: Osmef, more: int, text: str
+) -> None:
+    run = shutil.copytree(SAMPLE, osmef.directory / "run")
+    log = run / "trials.jsonl"
+    failed = json.loads(log.read_text().splitlines()[-1])
+    lines = [
+        failed | {"index": 10 + n, "failure": failed["failure"] | {"message": f"reason {n}"}}
+        for n in range(more - 1)
+    ]
+    with log.open("a") as file:
+        file.writelines(f"{json.dumps(line)}\n" for line in lines)
+    shown = osmef("show", "run").out
+    assert text in " ".join(shown.split())
+    assert shown.count(" trials: ") == 3

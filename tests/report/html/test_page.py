@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from collections.abc import Callable
 from datetime import date
 from itertools import pairwise
@@ -281,6 +282,23 @@ def test_endpoints_name_their_site_and_its_kind(
     info = measured.run.model_copy(update={"sites": {"ec2": "aws", "office": "static"}})
     run = make_run("sites", measured.model_copy(update={"run": info, "endpoints": ends}))
     assert row(page_of(tmp_path, run.path), "vm-1ec2").startswith("vm-1ec2aws")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(51, "and 1 more reason, in"), (52, "2 more reasons,")]
+)
+def test_of_many_reasons_of_failures_the_rest_is_counted(
+    tmp_path: Path, count: int, text: str
+) -> None:
+    run = RunDirectory(shutil.copytree(SAMPLE, tmp_path / SAMPLE.name))
+    failed = json.loads(run.trials.read_text().splitlines()[-1])
+    lines = [
+        failed | {"index": 10 + n, "failure": failed["failure"] | {"message": f"reason {n}"}}
+        for n in range(count - 1)
+    ]
+    with run.trials.open("a") as file:
+        file.writelines(f"{json.dumps(line)}\n" for line in lines)
+    assert any(text in one.text for one in page_of(tmp_path, run.path).all("li"))
 
 
 def test_failures_have_reason_place_and_cure(tmp_path: Path) -> None:
