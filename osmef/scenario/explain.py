@@ -24,6 +24,7 @@ from osmef.scenario.names import (
     default_kind,
     did_you_mean,
     field_at,
+    fields_with,
     has_path,
     kind_at,
     models_at,
@@ -358,7 +359,9 @@ def _unknown_key(_error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> P
         known.append("sweep")
     where = f" in {_label(path[:-1])}" if len(path) > 1 else ""
     cure = did_you_mean(key, known, known, _elsewhere(key))
-    if others:
+    if inside := fields_with(models, key) if around else []:
+        cure = f"it belongs into {' or '.join(inside)}; known here are: {', '.join(known)}"
+    elif others:
         cure = f"it belongs to kind: {' or '.join(others)}; known here are: {', '.join(known)}"
     return _key(tree, path).problem(f"unknown key {quoted(key)}{where}", cure)
 

@@ -96,6 +96,12 @@ def default_kind(model: type[BaseModel]) -> str:
     return str(model.model_fields["kind"].default)
 
 
+def fields_with(models: Iterable[type[BaseModel]], key: str) -> list[str]:
+    """List the fields of models in whose settings, or in whose entries', a key is known."""
+    fields = ((name, field) for model in models for name, field in keys_of(model).items())
+    return [name for name, field in fields if any(key in keys_of(m) for m in _models_of(field))]
+
+
 def has_path(model: type[BaseModel], path: Keys) -> bool:
     """Return whether settings have a value at a path."""
     field = keys_of(model).get(path[0])

@@ -245,6 +245,14 @@ def test_a_provider_is_suggested_by_its_common_names(tmp_path: Path, name: str, 
             "workload: {kind: program, metrics: {x: {unitt: s}}, run: [{argv: [a]}]}",
             "did you mean 'unit'? known are: pattern, json, unit,",
         ),
+        (
+            "workload: {kind: program, directory: /tmp, run: [{argv: [a]}]}",
+            "it belongs into run; known here are: kind, duration,",
+        ),
+        (
+            "background: {kind: program, unit: s, run: [{argv: [a]}]}",
+            "it belongs into metrics; known here are: kind, duration,",
+        ),
     ],
 )
 def test_the_keys_beside_a_nested_unknown_one_are_of_its_own_kind(
