@@ -50,6 +50,8 @@ _BY_PASSWORD = {"password", "v3password"}
 _MOST_BYTES = 1 << 20
 _VERSIONS = {"compute": "2", "network": "2", "image": "12", "block-storage": "23"}
 """Major versions that the SDK knows. With another it finds none, as of a service that is down."""
+_ALIASES = {"block-storage": ("volumev3", "volumev2", "volume", "block_store")}
+"""Earlier names of services, in the order in which the SDK looks for their settings."""
 _PLACES = "clouds.yaml (see OS_CLIENT_CONFIG_FILE)"
 USUAL = CloudWaits(delete_retry_s=60.0, no_progress_s=180.0, at_once=AT_ONCE)
 
@@ -372,7 +374,9 @@ def _lacking(region: CloudRegion) -> str | None:
     for kind, known in _VERSIONS.items():
         version = region.get_api_version(kind) or known[0]
         if version.partition(".")[0] not in set(known):
-            key = f"{kind.replace('-', '_')}_api_version"
+            names = (kind.replace("-", "_"), *_ALIASES.get(kind, ()))
+            keys = [f"{name}_api_version" for name in names]
+            key = next((one for one in keys if region.config.get(one) is not None), keys[0])
             return f"{key} is {version}, and must be {' or '.join(known)}, or be left out"
     verify, certificate = region.get_requests_verify_args()
     pair = certificate if isinstance(certificate, tuple) else (certificate,)

@@ -128,6 +128,11 @@ WHO = f"{WHERE}, username: u, project_name: p"
             "block_storage_api_version is 1, and must be 2 or 3",
             "fix its entry",
         ),
+        (
+            f"clouds: {{lab: {{volume_api_version: '1', auth: {{{WHO}, password: x}}}}}}\n",
+            "volume_api_version is 1, and must be 2 or 3",
+            "fix its entry",
+        ),
         ("clouds:\n", "of the wrong kind", "fix its entry"),
         ("clouds: {other: {}}\n", "'lab' is not known", "other"),
         ("", "'lab' is not known", "none"),
