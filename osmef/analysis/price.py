@@ -67,7 +67,7 @@ class PriceTable:
             name = f"{row['provider']} {row['flavor']}"
             if not row["price_per_hour"] > 0:
                 problems.append(f"{name}: a price of {row['price_per_hour']:g}")
-            if row["currency"] is None:
+            if not str(row["currency"] or "").strip():
                 problems.append(f"{name}: a price without a currency")
             of = self._known[row["provider"], row["flavor"]]
             if row["region"] in of:

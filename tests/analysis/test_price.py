@@ -38,6 +38,8 @@ def test_the_best_first_and_the_unknown_apart() -> None:
         (prices(("a", "s", 0.0)), "a s: a price of 0"),
         (prices(("a", "s", 1.0), ("a", "s", 2.0)), "a s: several prices"),
         (prices(("a", "s", 1.0)).assign(currency=None), "a s: a price without a currency"),
+        (prices(("a", "s", 1.0)).assign(currency=""), "a s: a price without a currency"),
+        (prices(("a", "s", 1.0)).assign(currency=" "), "a s: a price without a currency"),
         (
             pd.concat([prices(("a", "s", 1.0)), prices(("b", "s", 1.0), currency="USD")]),
             "several currencies: EUR, USD",
