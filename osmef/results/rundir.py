@@ -135,8 +135,9 @@ def _refuse_unreadable(error: OSError) -> None:
     path = Path(error.filename)
     is_closed = isinstance(error, PermissionError)
     if is_run(path) or (is_closed and not files.holds_no_results(path)):
-        with storage("look into", path):
-            raise error
+        refused = files.storage_error("look into", path, error)
+        refused.cure = f"{refused.cure} Or name a directory that is closer to the runs"
+        raise refused from error
 
 
 RESULTS = Path("results")

@@ -79,6 +79,7 @@ def test_a_run_that_may_not_be_read_is_not_left_out_silently(campaign: Path, nam
         with pytest.raises(StorageError, match="can't look into: Permission denied") as refused:
             find_runs(campaign)
         assert refused.value.where == str(run)
+        assert "Or name a directory that is closer to the runs" in str(refused.value.cure)
         assert len(find_runs(campaign / "monday")) == 2
         for named in (campaign / "lost+found", run / "trials.jsonl"):
             with pytest.raises(StorageError, match="can't look into: Permission denied") as refused:
