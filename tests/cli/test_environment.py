@@ -97,8 +97,9 @@ def test_a_user_without_a_home_directory_is_an_error_with_a_cure(
 ) -> None:
     reads = [f"--{caps}-caps=+dac_read_search" for caps in ("inh", "ambient")]  # a clone in /root
     unknown = ("setpriv", "--reuid=54321", *reads, "env", "-u", "HOME")
-    variables = ("-u", "XDG_STATE_HOME", "-u", "XDG_CACHE_HOME", "-u", "XDG_CONFIG_HOME")
-    ended = osmef(*command.split(), prefix=("nice", *unknown, *variables))
+    names = ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "OSMEF_STATE")
+    without = [word for name in names for word in ("-u", name)]
+    ended = osmef(*command.split(), prefix=("nice", *unknown, *without))
     assert (ended.code, ended.out) == (2, "")
     assert "error: this user has no home directory\n" in ended.err
     assert "cure: set HOME to a directory" in ended.err
