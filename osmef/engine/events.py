@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from osmef.workloads.base import Span
 
 
-_YEARS = range(1970, 2200)
 _LATEST = 10**11
+"""UNIX times are below this one, of the year 5138, as those of marks: a clock may be wrong."""
+_YEARS = range(1970, 5138)
 # As long as a path can be, and without what a terminal would act on.
 _WORD = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{0,4096}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,240}")
@@ -39,7 +40,8 @@ _KNOWN = {field.name for field in fields(Resource)}
 def _moment(text: str) -> str:
     found = datetime.fromisoformat(text)
     if found.tzinfo is None or found.year not in _YEARS:
-        raise ValueError("it is not a valid time of a journal")
+        years = f"{_YEARS[0]} to {_YEARS[-1]}"
+        raise ValueError(f"it is not a time of the years {years}, with its zone")
     return text
 
 

@@ -130,6 +130,17 @@ def test_an_event_of_a_newer_version_is_no_damage() -> None:
     assert (entry.event, entry.damage) == (Other(), None)
 
 
+@pytest.mark.parametrize("year", [1970, 2217, 5137])
+def test_a_time_by_a_wrong_clock_is_a_time(year: int) -> None:
+    entry = parse(1, {"at": f"{year}-01-01T00:00:00+00:00", "event": "end"})
+    assert (entry.at and entry.at.year, entry.damage) == (year, None)
+
+
+def test_a_time_that_no_mark_can_name_is_reported() -> None:
+    entry = parse(1, {"at": "9999-01-01T00:00:00+00:00", "event": "end"})
+    assert "it is not a time of the years 1970 to 5137" in str(entry.damage)
+
+
 @pytest.mark.parametrize("told", [7, None, [], {}, {"event": "end"}, {"at": AT, "event": ["end"]}])
 def test_an_invalid_event_is_reported_as_damage(told: object) -> None:
     assert parse(1, told).damage is not None
