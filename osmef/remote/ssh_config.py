@@ -270,10 +270,20 @@ def _check_own_name(name: str) -> None:
         ) from None
 
 
-def address_in(ssh: str) -> str:
-    """Return the host of an ssh destination: an alias, a name or an address."""
-    parts = _PARTS.fullmatch(ssh)
-    return (parts["v6"] or parts["host"]) if parts else ssh
+def host_name_of(ssh: str, jump: str | None = None) -> str | None:
+    """Return the name or address that a destination leads to by OpenSSH's configuration.
+
+    None where a ProxyCommand may lead elsewhere, and where the configuration makes no sense.
+    """
+    parts = _PARTS.fullmatch(ssh.removeprefix("ssh://"))
+    if parts is None:
+        return None
+    try:
+        options = _options(parts)
+    except (ValueError, KeyError, RuntimeError, paramiko.SSHException, CredentialsError):
+        return None
+    jumps = (jump or options.get("proxyjump", "none")).lower() != "none"
+    return None if "proxycommand" in options and not jumps else options["hostname"]
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from osmef.providers.parallel import map_concurrently
 from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host, requests_of
 from osmef.remote.session import SshSession
-from osmef.remote.ssh_config import address_in
+from osmef.remote.ssh_config import host_name_of
 from osmef.scenario.clouds.static import InventoryHost, StaticAccess, StaticSettings
 from osmef.scenario.fields import RECORD, EndpointKind, Family, Placement, ProviderNetwork
 from osmef.scenario.layers import EVERYTHING
@@ -248,12 +248,12 @@ def _family_of(address: str) -> Family:
 def _family_of_ssh(host: InventoryHost) -> Family | None:
     """Return the family of the address that a host is measured at, if only SSH tells it.
 
-    None where it is written down, or has to be looked up: by a name, an alias, or an interface.
+    None where it is written down, or has to be looked up: by a name or an interface.
     """
     if host.interface is not None or host.data_address or host.data_address6:
         return None
     with contextlib.suppress(ValueError):
-        address = ip_address(address_in(host.ssh))
+        address = ip_address(host_name_of(host.ssh, host.jump) or "")
         is_mapped = address.version == 6 and address.ipv4_mapped  # sshd reports the IPv4 one
         return Family.IPV4 if is_mapped else _family_of(str(address))
     return None

@@ -630,6 +630,28 @@ def test_an_inventory_that_does_not_suffice_is_a_scenario_problem(
         assert cure
 
 
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("Host 10.0.0.7\n  HostName fd00::7\n", []),
+        ("Host other\n  HostName fd00::7\n", ["SSH arrives at no address of ipv6 of a: 10.0.0.7"]),
+        ("Host 10.*\n  ProxyCommand nc6 fd00::7 22\n", []),
+        ("Host 10.*\n  Port x\n  HostName 10.0.0.9\n", ["of ipv6 of a: 10.0.0.7"]),
+        ("Match magic\n", []),
+    ],
+)
+def test_the_family_of_an_address_is_that_of_the_ssh_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, said: list[str]
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(config)
+    monkeypatch.setattr("osmef.remote.ssh_config.CONFIG_FILES", (file,))
+    provider, one = cell({"a": {"ssh": "10.0.0.7"}, "b": {}}, **IRON, family="ipv6")
+    found = [message for _key, message, _cure in provider.problems(one)]
+    assert len(found) == len(said)
+    assert all(words in message for message, words in zip(found, said, strict=True))
+
+
 def test_a_placement_taken_from_the_inventory_is_warned_of() -> None:
     provider, one = cell(VMS)
     assert "inventory says" in provider.warnings(one)[0]
