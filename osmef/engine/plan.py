@@ -6,7 +6,7 @@ import hashlib
 import random
 import re
 import secrets
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -502,14 +502,31 @@ def beyond_deadline(trials: Sequence[PlannedTrial], length_s: float | None) -> s
 
 
 def stagger_reason(trials: Sequence[PlannedTrial]) -> str | None:
-    """Return a note where ``stagger`` is set and every trial is of one pair, else None."""
+    """Return a note where ``stagger`` has no effect, as trials are of one pair, else None.
+
+    That is everywhere, or in cells that would measure something else only with it.
+    """
     cells = {trial.cell.key: trial.cell for trial in trials}.values()
     staggered = [one for one in cells if one.cell.scenario.stagger]
-    if not staggered or any(len(one.pairs) > 1 for one in staggered):
+    if not staggered:
         return None
+    if all(len(one.pairs) == 1 for one in staggered):
+        return (
+            "stagger has no effect: no trial has several pairs. Write pairs with at: once, or an"
+            " endpoint with a count"
+        )
+    alike: dict[str, dict[str, None]] = defaultdict(dict)
+    for one in cells:
+        if len(one.pairs) == 1:
+            rest = one.cell.scenario.model_copy(update={"stagger": 0.0})
+            alike[rest.model_dump_json()][one.cell.key] = None
+    same = next((keys for keys in alike.values() if len(keys) > 1), None)
+    if same is None:
+        return None
+    names = "; ".join(same)
     return (
-        "stagger has no effect: no trial has several pairs. Write pairs with at: once, or an"
-        " endpoint with a count"
+        f"stagger has no effect on one pair, so these cells measure the same: {names}. Leave all"
+        " but one out with exclude"
     )
 
 

@@ -461,6 +461,8 @@ def test_a_parallel_setting_without_effect_is_reported(text: str, told: str | No
         ("stagger: 1s\npairs: {count: 3, at: once}", False),
         ("stagger: 1s\nsweep: {endpoints.sender.count: [1, 2]}", False),
         ("provider: {kind: local, hosts: 3}\nstagger: 1s\nendpoints: {node: {count: 3}}", False),
+        ("sweep: {stagger: [0s, 1s], endpoints.sender.count: [1, 2]}", True),
+        ("sweep: {stagger: [0s, 1s], endpoints.sender.count: [2, 3]}", False),
         ("pairs: 3", False),
     ],
 )
