@@ -118,6 +118,11 @@ class Look:
             axes.set_xscale("log" if self.x_log else "linear")
         if y_changes:
             axes.set_yscale("log" if self.y_log else "linear")
+        # Ends of a logarithmic axis are wide apart for a linear one.
+        if x_changes and not self.x_log:
+            axes.autoscale(axis="x")
+        if y_changes and not self.y_log:
+            axes.autoscale(axis="y")
         axes.set_xlim(_ends("x", axes.get_xscale(), axes.get_xlim(), (self.x_min, self.x_max)))
         axes.set_ylim(_ends("y", axes.get_yscale(), axes.get_ylim(), (self.y_min, self.y_max)))
         _set_ticks(axes.xaxis, self.x_ticks, formatters[0] if x_changes else None)

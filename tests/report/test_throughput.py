@@ -347,6 +347,8 @@ def test_loss_and_jitter_against_the_offered_rate(make_trials: MakeTrials) -> No
     (axes,) = visible(udp_loss(trials, Look(x_log=False)))
     assert axes.get_xlabel() == "offered rate of payload, all flows together"
     assert axes.xaxis.get_major_formatter()(4e7) == "40 Mbit/s"
+    first, last = axes.get_xlim()
+    assert (first < 1e7, 1e8 < last < 1.1e8) == (True, True), "the ends are of a linear axis"
     jitter = udp_jitter(trials)
     assert lines(visible(jitter)[0], 3)[0][1] == [7, 7, 7]
     assert visible(jitter)[0].get_ylabel() == "jitter in µs"
