@@ -389,7 +389,7 @@ def _error(
 
 
 def _name_once(traces: Sequence[Json]) -> None:
-    """Show each name once in the legend, as a group: by a trace that is not faint if possible."""
+    """Show each name once in the legend, as a group, by the trace that is seen best."""
     seen: dict[str, Json] = {}
     for trace in traces:
         name = trace.pop("name", None)
@@ -404,16 +404,18 @@ def _name_once(traces: Sequence[Json]) -> None:
         if name:
             trace |= {"name": name, "legendgroup": name}
             known = seen.setdefault(name, trace)
-            if _is_faint(known) and not _is_faint(trace):
+            if _strength(trace) > _strength(known):
                 seen[name] = trace
     for trace in seen.values():
         trace["showlegend"] = True
 
 
-def _is_faint(trace: Json) -> bool:
-    """Return whether a trace is a translucent line, or one of translucent points alone."""
-    points = trace["mode"] == "markers" and _is_translucent(trace["marker"].get("opacity"))
-    return points or _is_translucent(trace.get("opacity"))
+def _strength(trace: Json) -> tuple[bool, float]:
+    """Return how well a trace is seen: whether it is opaque, and how wide its line is."""
+    points = trace["mode"] == "markers"
+    is_faint = points and _is_translucent(trace["marker"].get("opacity"))
+    width = 0.0 if points else float(trace["line"]["width"])
+    return not (is_faint or _is_translucent(trace.get("opacity"))), width
 
 
 def _layout(figure: Figure, panels: Sequence[Axes]) -> Json:

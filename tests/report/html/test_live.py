@@ -71,6 +71,17 @@ def test_the_legend_has_the_line_that_is_not_faint() -> None:
     assert [(one["name"], one["showlegend"]) for one in data] == [("rate", False), ("rate", True)]
 
 
+def test_the_legend_has_the_widest_line_of_a_name() -> None:
+    """As that of the round trips of a course: a thin line is the 99th percentile."""
+    figure = Figure()
+    axes = figure.add_subplot()
+    for width in (0.5, 1.3, 0.7):
+        axes.stairs([1, 2], [0, 1, 2], baseline=None, color="#0072b2", linewidth=width)
+    figure.legend([Line2D([], [], color="#0072b2")], ["round trips"])
+    data = told(figure)["data"]
+    assert [one["showlegend"] for one in data] == [False, True, False]
+
+
 def test_faint_steps_have_a_name_of_their_own() -> None:
     """Single trials and their median have one colour, and no dashes."""
     figure = Figure()
