@@ -232,19 +232,21 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
             # Without a header: with it pandas renames columns, and shifts those of longer lines.
             lines = pd.read_csv(
                 file, header=None, dtype=str, keep_default_na=False, na_values=[""],
-                skip_blank_lines=False,
+                skip_blank_lines=False, skipinitialspace=True,
             )  # fmt: skip
     except FileNotFoundError:
         raise InputError("there is no such file", where=str(path), cure="check the path") from None
     except (OSError, ValueError) as error:  # what pandas finds wrong is a ValueError
         reported = str(error).splitlines()[0]
         cure = "give a CSV file with a line of column names"
+        if isinstance(error, UnicodeDecodeError):
+            cure = "save it in UTF-8"
         raise InputError(
             f"can't read this table: {reported}", where=str(path), cure=cure
         ) from error
     table = _named(lines, path)
     for name in (name for name in numbers if name in table):
-        texts = table[name].replace(_UNKNOWN, np.nan)
+        texts = table[name].map(lambda text: np.nan if text in _UNKNOWN else text)
         known = pd.to_numeric(texts, errors="coerce").replace([np.inf, -np.inf], np.nan)
         odd = table.index[known.isna() & texts.notna()]
         if len(odd):
@@ -267,7 +269,8 @@ def _named(lines: pd.DataFrame, path: Path) -> pd.DataFrame:
                 where=f"{path}:1",
                 cure="leave one of them out, or rename it",
             )
-    rows = lines.iloc[1:].dropna(how="all")
+    rows = lines.iloc[1:].map(lambda text: text.strip() or np.nan, na_action="ignore")
+    rows = rows.dropna(how="all")
     return rows.set_axis(pd.Index(names), axis="columns").set_axis(rows.index - 1)
 
 
@@ -283,6 +286,10 @@ def read_machines(path: Path) -> pd.DataFrame:
             f"the table has no column {', '.join(missing or COMPONENTS)}",
             where=str(path),
             cure=f"give it the columns provider, flavor, and some of {', '.join(COMPONENTS)}",
+        )
+    if table.empty:
+        raise InputError(
+            "the table has no measurements", where=str(path), cure="add a row for each measurement"
         )
     unnamed = table.index[table[["provider", "flavor"]].isna().any(axis="columns")]
     if len(unnamed):

@@ -130,6 +130,33 @@ def test_a_table_with_odd_columns_is_reported(
     assert told.value.where == (f"{path}:{line}" if line else str(path))
 
 
+def test_spaces_around_a_name_are_none_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "machines.csv"
+    path.write_text('provider, flavor, threads\naws, "a" , 1\ngce , b, 2 \n , , \n')
+    table = read_machines(path)
+    assert table[["provider", "flavor"]].to_numpy().tolist() == [["aws", "a"], ["gce", "b"]]
+    assert table["threads"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "cure"),
+    [
+        (b"provider,flavor,threads\n", "has no measurements", "add a row"),
+        (b"provider,flavor,threads\na,\xff,1\n", "can't read this table", "save it in UTF-8"),
+        (b"", "can't read this table", "a line of column names"),
+        (b"\n\n", "can't read this table", "a line of column names"),
+    ],
+)
+def test_a_table_without_rows_or_in_another_encoding_is_reported(
+    tmp_path: Path, content: bytes, message: str, cure: str
+) -> None:
+    path = tmp_path / "machines.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as told:
+        read_machines(path)
+    assert cure in str(told.value.cure)
+
+
 def test_blank_lines_and_a_byte_order_mark_are_no_data(tmp_path: Path) -> None:
     path = tmp_path / "machines.csv"
     path.write_bytes(b"\xef\xbb\xbfflavor,threads\n\nm,1\n\n")
