@@ -465,7 +465,8 @@ def _memory_mb(end: EndpointInfo) -> float:
 
 
 def _measured(data: Data, settings: Mapping[tuple[str, str], str]) -> Iterator[_Row]:
-    trials = data.trials
+    # Without a summary, as after a kill, the settings of a cell are not known.
+    trials = data.trials[data.trials["run"].isin(list(data.summaries))]
     measures = [one for one in measures_of(trials).values() if one.component is not None]
     alike = trials["sender_flavors"].eq(trials["receiver_flavors"]) & trials["background"].isna()
     one = ~trials["sender_flavors"].str.contains(",", na=True)

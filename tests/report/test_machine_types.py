@@ -23,6 +23,7 @@ from osmef.report.machine_types import (
 )
 from osmef.results.measure import Better, Component, Measure
 from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Declared
 from osmef.scenario.location import Location
 
 SAMPLE = Path(__file__).parents[1] / "results" / "data" / "quickstart-20261121T031500Z-3f9a"
@@ -164,6 +165,15 @@ def test_results_with_different_settings_are_not_compared(make_run: MakeRun) -> 
         measured_machines(Data(aws, gce))
     with pytest.raises(InputError, match=r"d2 by .*resolution by default"):
         measured_machines(Data(aws, azure))
+
+
+def test_a_killed_run_whose_settings_are_not_known_is_no_measurement(make_run: MakeRun) -> None:
+    killed = RunDirectory(make_run("aws", "m5", (8e8, 8e8)))
+    killed.declare(Declared.of(killed.read_summary()))
+    killed.summary.unlink()
+    data = Data(killed.path, make_run("gce", "n2", (8e8, 8e8)))
+    assert data.trials["sender_flavors"].unique().tolist() == ["m5", "n2"]
+    assert list(vectors(machines_of(data))) == [("gce", "n2")]
 
 
 def test_of_swept_settings_the_best_result_is_used(make_run: MakeRun) -> None:
