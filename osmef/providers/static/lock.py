@@ -81,7 +81,8 @@ def acquire(
                 where=session.name,
                 cure="name each machine once in the inventory, or measure its loopback",
             )
-        if held.run != wanted.run and (until := _until(session, held)) is not None:
+        if held.run != wanted.run and (end := end_of(session, held)) > time.time():
+            until = datetime.fromtimestamp(end, UTC).strftime("%Y-%m-%d %H:%M UTC")
             raise CapacityError(
                 f"the run {held.run} measures on this machine, until {until} at the latest",
                 where=session.name,
@@ -136,19 +137,16 @@ def remove(session: SshSession, held: LockOwner) -> None:
     session.remove(aside)
 
 
-def _until(session: SshSession, held: LockOwner) -> str | None:
-    """Return until when a lock counts, None once it has expired. Raises ReachError.
+def end_of(session: SshSession, held: LockOwner) -> float:
+    """Return the UNIX time by this controller's clock at which a lock expires. Raises ReachError.
 
-    It has if it is past its deadline by the clock of this controller, and as old as its run may get
-    by the clock of the machine: one of them may have been set.
+    Past its deadline it is valid until it is as old as its run may get by the machine's clock, as
+    that of the controller may have been set.
     """
     now = time.time()
-    left = held.deadline - now
-    if left <= 0 and (age := _age(session)) is not None:
-        left = held.deadline - held.made - age
-    if left <= 0:
-        return None
-    return datetime.fromtimestamp(now + left, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    if held.deadline > now or (age := _age(session)) is None:
+        return held.deadline
+    return max(held.deadline, now + held.deadline - held.made - age)
 
 
 def _age(session: SshSession) -> int | None:

@@ -168,7 +168,7 @@ def held(access: Access) -> list[Resource]:
         holder = lock.holder(session)
         if holder is None:
             return []
-        resource = resource_of(holder, access)
+        resource = replace(resource_of(holder, access), deadline=lock.end_of(session, holder))
         return [*_left_by_layers(session, resource, holder), resource]
     finally:
         session.close()

@@ -23,7 +23,7 @@ from osmef.errors import (
 from osmef.providers import provider_class, provider_for
 from osmef.providers.base import EndpointRequest, Resource, RunContext
 from osmef.providers.static import lock
-from osmef.providers.static.machine import holder_of
+from osmef.providers.static.machine import access_of, holder_of
 from osmef.providers.static.provider import StaticProvider
 from osmef.remote.login import KeyPair
 from osmef.remote.session import SshSession
@@ -255,6 +255,23 @@ def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
     finally:
         provider.close()
         lock.release(session, old.run, old.endpoint)
+        session.close()
+
+
+@pytest.mark.parametrize(("length_s", "is_over"), [(0, True), (600, False)])
+def test_a_lock_that_a_clock_made_late_is_not_reaped(
+    machines: Any, length_s: int, is_over: bool
+) -> None:
+    machine = machines("a")
+    session = SshSession.open(machine.sshd.login())
+    past = int(time.time()) - 3600
+    lock.acquire(session, lock.LockOwner("set", "host-1", past - length_s, past))
+    try:
+        access = access_of("a", settings(a=machine).hosts["a"])
+        *_, found = StaticProvider.owned(access)
+        assert ((found.deadline or 0) < time.time()) == is_over
+    finally:
+        lock.release(session, "set", "host-1")
         session.close()
 
 
