@@ -265,8 +265,9 @@ def _correct(context: TrialContext, wrong: Mapping[int, PlannedTrial], why: Why)
         if index in wrong and trial.status is Status.OK
     ]
     context.directory.correct_trials(corrected)
-    for trial in corrected if context.stopping_rule is not None else ():
-        context.stopping_rule.add(trial)
+    if (rule := context.stopping_rule) is not None:
+        for trial in corrected:
+            rule.add(trial)
 
 
 def _corrected(trial: Trial, planned: PlannedTrial, why: Why, context: TrialContext) -> Trial:
