@@ -391,7 +391,7 @@ def _behind_script(
         raise SupplyError(
             f"it is a script for {shell}, and a bundle holds compiled programs only",
             where=where,
-            cure="install it on the endpoints, where it is found: how: [present]",
+            cure="install it on the endpoints, and write ways: [present]",
         )
     return path, found
 

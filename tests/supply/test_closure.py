@@ -153,6 +153,7 @@ CPU = program(machine=183)
         ({}, {}, "has no program of this name"),
         ({"usr/bin/other": CPU}, {}, "no program of this name\n  cure: it has other"),
         ({"usr/bin/bench": b"#!/usr/bin/perl -w\n"}, {}, "a script for /usr/bin/perl -w"),
+        ({"usr/bin/bench": b"#!/bin/perl\n"}, {}, r"(?s)script for .* cure: .*ways: \[present\]"),
         ({"usr/bin/bench": b'#!/bin/sh\nexec /no/where "$@"\n'}, {}, "a script for /bin/sh"),
         ({"usr/bin/bench": b'#!/bin/sh\nx\nexec /bin/sh "$@"\n'}, {}, "a script for /bin/sh"),
         ({"usr/bin/bench": b"MZ"}, {}, "no program or library of Linux"),
