@@ -35,7 +35,7 @@ Architecture = Annotated[
     typer.Option(
         "--arch",
         metavar="NAME",
-        help=f"Kind of the endpoints: {', '.join(NAMES)}. Default: this machine's.",
+        help=f"Architecture of the endpoints: {', '.join(NAMES)}. Default: this machine's.",
         show_default=False,
     ),
 ]
@@ -227,17 +227,25 @@ def remove(
         str | None,
         typer.Argument(metavar="[NAME]", help="The program's name.", show_default=False),
     ] = None,
-    arch: Architecture = None,
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only bundles for this architecture. Default: all architectures.",
+            show_default=False,
+        ),
+    ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Remove those of all programs.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove bundles that are kept; they are made again when they are needed."""
     with reporting(as_json):
         if (name is None) != all_:
+            message = "no program is named to remove"
+            if name is not None:
+                message = "both a program and --all are given"
             raise InputError(
-                "no program is named to remove",
-                where="osmef program remove",
-                cure="name a program, or write --all",
+                message, where="osmef program remove", cure="name a program, or write --all"
             )
         gone = BundleStore(default_directory()).remove(name, arch)
         if name is not None and not gone:

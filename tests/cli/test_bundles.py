@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.supply.test_bundle import GOOD
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> BundleStore:
-    """The bundles of a user who has one of two machines each."""
+    """The bundles of a user who has one for each of two architectures."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     store = BundleStore(default_directory())
     for architecture in ("x86_64", "aarch64"):
@@ -58,6 +59,15 @@ def test_without_bundles_the_command_to_make_one_is_named(
     assert osmef("program", "list", "--json").json() == {"programs": [], "damaged": []}
 
 
+def test_bundles_of_every_architecture_are_removed_and_the_help_says_so(
+    osmef: Osmef, store: BundleStore
+) -> None:
+    shown = osmef("program", "remove", "-h").out
+    assert re.search(r"--arch.*Default: all", shown, re.DOTALL)
+    assert len(osmef("program", "remove", "bench", "--json").json()["removed"]) == 2
+    assert store.bundles() == []
+
+
 def test_bundles_are_removed(osmef: Osmef, store: BundleStore) -> None:
     ended = osmef("program", "remove", "bench", "--arch", "aarch64")
     assert (ended.code, ended.out.count("removed bench_aarch64_")) == (0, 1)
@@ -74,7 +84,7 @@ def test_bundles_are_removed(osmef: Osmef, store: BundleStore) -> None:
     ("words", "message"),
     [
         (("remove",), "no program is named to remove"),
-        (("remove", "bench", "--all"), "no program is named to remove"),
+        (("remove", "bench", "--all"), "both a program and --all are given"),
         (("bundle", "a b"), "can't be the name of a program"),
         (("bundle", "bench", "--package", "-y"), "is not the name of a package"),
         (("bundle", "bench", "--file", "x"), "no path of a file"),
