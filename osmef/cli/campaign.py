@@ -73,7 +73,7 @@ from osmef.errors import InputError, Interrupted
 from osmef.files import real_path
 from osmef.report.fit import column, folded, table
 from osmef.results.files import writable
-from osmef.units import format_duration
+from osmef.units import counted, format_duration
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store
@@ -236,10 +236,9 @@ def _print_sums(found: Preview) -> None:
     for note in found.notes:
         print_note(out, note)
     out.print(
-        f"{found.sessions} session{'s' * (found.sessions != 1)} of {found.platforms}"
-        f" platform{'s' * (found.platforms != 1)}, {found.first:%Y-%m-%d %H:%M}"
-        f" to {found.last:%Y-%m-%d %H:%M} UTC, about [bold]{format_duration(found.seconds)}[/] of"
-        " measuring"
+        f"{counted(found.sessions, 'session')} of {counted(found.platforms, 'platform')},"
+        f" {found.first:%Y-%m-%d %H:%M} to {found.last:%Y-%m-%d %H:%M} UTC,"
+        f" about [bold]{format_duration(found.seconds)}[/] of measuring"
     )
     for one in found.kept:
         out.print(
@@ -547,7 +546,7 @@ def _due_of(session: SessionRow, now: datetime) -> str:
 def _result_of(session: SessionRow) -> str:
     """Return the description of a session that has begun or ended."""
     count = len(session.cells_left_out)
-    without = f"without {count} known cell{'s' * (count > 1)}" * bool(count)
+    without = f"without {counted(count, 'known cell')}" if count else ""
     return "; ".join(filter(None, (without, session.why)))
 
 

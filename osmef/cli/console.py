@@ -34,6 +34,7 @@ from osmef.errors import (
     limit_cure,
 )
 from osmef.kinds import broken_kind
+from osmef.units import counted
 
 if TYPE_CHECKING:
     from osmef.results.rundir import RunDirectory
@@ -351,8 +352,8 @@ def print_error(error: OsmefError) -> None:
             err.print(f"  [green]cure[/]: {escape(problem.cure)}")
         if error.more:
             err.print(f"and {error.more} more")
-        count = len(error.problems) + error.more
-        err.print(f"[bold red]{count} problem{'s' if count > 1 else ''}[/]")
+        count = counted(len(error.problems) + error.more, "problem")
+        err.print(f"[bold red]{count}[/]")
         return
     where = f"[bold]{escape(error.where)}[/]: " if error.where else ""
     err.print(f"[bold red]error[/]: {where}{escape(error.message)}")

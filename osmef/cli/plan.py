@@ -71,8 +71,7 @@ def validate_command(
     if as_json:
         print_json({"valid": True, "cells": len(study.cells), "problems": []})
     else:
-        count = len(study.cells)
-        out.print(f"{escape(str(file))}: valid, {count} cell{'s' if count > 1 else ''}")
+        out.print(f"{escape(str(file))}: valid, {counted(len(study.cells), 'cell')}")
 
 
 def _check_budget(study: Study) -> None:

@@ -38,7 +38,7 @@ from osmef.errors import InputError
 from osmef.providers import provider_class, provider_kinds
 from osmef.providers.base import Access
 from osmef.results.rundir import RESULTS
-from osmef.units import parse_duration
+from osmef.units import counted, parse_duration
 
 REAP_EPILOG = """Examples:
 
@@ -219,10 +219,10 @@ def _describe(orphan: Orphan) -> str:
 
 
 def _why_skipped(one: SkippedRun) -> str:
-    count = len(one.resources)
     return (
-        f"left alone: {count} thing{'s' * (count > 1)} of run {one.run}, whose controller is on the"
-        f" machine {one.machine} and may live; if it is dead for sure, add --controller-is-dead"
+        f"left alone: {counted(len(one.resources), 'resource')} of run {one.run}, whose controller"
+        f" is on the machine {one.machine} and may live; if it is dead for sure, add"
+        " --controller-is-dead"
     )
 
 

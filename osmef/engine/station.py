@@ -44,6 +44,7 @@ from osmef.results.trial import Trial
 from osmef.scenario.fields import DATA_PORTS, RUN_DIRECTORY
 from osmef.scenario.location import Gone, Location
 from osmef.supply.program import Program
+from osmef.units import counted
 
 if TYPE_CHECKING:
     from osmef.supply.supply import (
@@ -571,8 +572,7 @@ def lost_error(stations: Stations, left: Sequence[PlannedTrial], planned: int) -
     cells = len({one.cell.cell.key for one in left})
     return LostError(
         f"{what}. Without {'it' if len(lost) == 1 else 'them'} {len(left)} of {planned} trials"
-        f" could not be measured, of {cells} {'cell' if cells == 1 else 'cells'}; they remain to be"
-        " measured",
+        f" could not be measured, of {counted(cells, 'cell')}; they remain to be measured",
         where=", ".join(name for name, _ in said),
         cure="; ".join(cures) or None,
     )

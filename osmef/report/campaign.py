@@ -382,8 +382,7 @@ def _point(number: int) -> Line2D:
 
 def _source(rows: pd.DataFrame) -> str:
     sessions, platforms = rows["session"].nunique(), rows["platform"].nunique()
-    several = "s" * (platforms != 1)
-    return f"{sessions} session{'s' * (sessions != 1)} of {platforms} platform{several}"
+    return f"{counted(sessions, 'session')} of {counted(platforms, 'platform')}"
 
 
 def _calendar(planned: pd.DataFrame | None, platform: str) -> pd.DataFrame | None:

@@ -36,7 +36,7 @@ from osmef.report.style import (
 from osmef.report.summary import LIMITS, Point, ShownPlacement, Variant, short_names, written
 from osmef.results.observations import Direction
 from osmef.results.trial import Bottleneck
-from osmef.units import format_rate
+from osmef.units import counted, format_rate
 
 AGGREGATE = "aggregate_btc_bps"
 CONNECTION = "connection_btc_bps"
@@ -76,7 +76,7 @@ def btc_distance(trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
     colours = ordered_colours(len(counts))
     lines = [
         ChartLine(
-            look.named(f"{count} connection{'s' if count > 1 else ''}"),
+            look.named(counted(count, "connection")),
             Stroke(colours[number], MARKERS[number % 7], DASHES[number % 4]),
             points[count],
         )

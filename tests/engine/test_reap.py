@@ -782,7 +782,7 @@ def test_reap_lists_spared_resources_and_destroys_them_only_if_the_user_allows(
     out = ["--out", str(copied.out)]
     code, text = reap_command(*out, "--yes")
     assert code == 0
-    assert f"left alone: 2 things of run {copied.run.id}" in " ".join(text.split())
+    assert f"left alone: 2 resources of run {copied.run.id}" in " ".join(text.split())
     assert len(memory[LAB].things) == 2
     skipped = json.loads(reap_command(*out, "--json")[1])["spared"]
     assert skipped == [{"run": copied.run.id, "machine": "far", "count": 2}]

@@ -37,6 +37,7 @@ from osmef.errors import InputError, StorageError
 from osmef.files import exists
 from osmef.results.rundir import RunDirectory, new_path
 from osmef.scenario.fields import parse_money
+from osmef.units import counted
 
 if TYPE_CHECKING:
     from osmef.campaigns.state.store import Store
@@ -278,7 +279,7 @@ class Dispatcher:
         if since < _AFTER_YOU_S and self._store.is_pending(session, now):
             return Refusal.BUSY
         count = len(session.cells_left_out)
-        without = f", without {count} known cell{'s' * (count > 1)}" * bool(count)
+        without = f", without {counted(count, 'known cell')}" if count else ""
         line = LogLine("start", f"{session.slot} {session.platform}{without}")
         claimed = self._store.claim(session, self._context.holder, now, self._terms(session), line)
         if isinstance(claimed, Refusal):

@@ -13,6 +13,7 @@ from osmef.providers.cloud.errors import USUAL_CURES, Meaning
 from osmef.scenario.clouds.base import PublicCloudSettings
 from osmef.scenario.fields import RECORD, FlavorNeed, Placement, Tenancy
 from osmef.scenario.model import Scenario
+from osmef.units import counted
 
 WantedFlavor = str | FlavorNeed
 """A flavor by its name, or a need that the smallest meets."""
@@ -87,8 +88,8 @@ def check_cards(request: EndpointRequest, flavor: Flavor) -> None:
     if most is not None and request.nics >= most:
         free = most - 1
         raise CapacityError(
-            f"{flavor.name} has {most} network card{'s' * (most != 1)}, and {request.nics + 1} are"
-            f" needed: the usual one and nics: {request.nics}",
+            f"{flavor.name} has {counted(most, 'network card')}, and {request.nics + 1} are needed:"
+            f" the usual one and nics: {request.nics}",
             where=request.name,
             cure=f"use a larger flavor, or write nics: {free}" if free else "use a larger flavor",
         )

@@ -18,6 +18,7 @@ from osmef.providers.parallel import AT_ONCE, map_concurrently, run_concurrently
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.session import wait_for_ssh
 from osmef.scenario.clouds.base import HostKeySource
+from osmef.units import counted
 
 _TAIL_LINES = 15
 _MOST_WAITS = 64
@@ -265,8 +266,8 @@ class Provisioner(ABC, Generic[A, S, V]):
     def create_all(self) -> list[V]:
         """Create everything, and return the running VMs, in the order of the requests."""
         self.look_up()
-        tenants = len(self.tenants)
-        self.context.progress(f"making networks for {tenants} tenant{'s' * (tenants > 1)}")
+        tenants = counted(len(self.tenants), "tenant")
+        self.context.progress(f"making networks for {tenants}")
         run_concurrently(self.choose_places, self._make_nets)
         self.register(self.create_vms(self.context.requests))
         return [self.vms[request.name] for request in self.context.requests]
@@ -277,7 +278,7 @@ class Provisioner(ABC, Generic[A, S, V]):
 
     def reach(self, vms: Sequence[V]) -> list[tuple[V, Login]]:
         """Wait for SSH of VMs, and return the logins."""
-        self.context.progress(f"waiting for SSH on {len(vms)} {self.vm_is}{'s' * (len(vms) > 1)}")
+        self.context.progress(f"waiting for SSH on {counted(len(vms), self.vm_is)}")
         guests = [self.guest_of(vm) for vm in vms]
         logins = reach_all(guests, self.context, self.settings.boot_timeout)
         return list(zip(vms, logins, strict=True))

@@ -33,7 +33,7 @@ from osmef.scenario.clouds.libvirt import LibvirtFlavor, LibvirtSettings
 from osmef.scenario.clouds.static import DeclaredLocation, InventoryHost
 from osmef.scenario.fields import EndpointKind, FlavorNeed, Placement, ProviderNetwork, Tenancy
 from osmef.scenario.study import Cell
-from osmef.units import format_size
+from osmef.units import counted, format_size
 
 
 def flavor_of(settings: LibvirtSettings, wanted: str | FlavorNeed | None) -> str | None:
@@ -234,7 +234,7 @@ class Provisioner:
         bases = dict(zip(self.hosts, made, strict=True))
         filters = self._filters(tenants, requests)
         guests = self._guests(requests, bases, tenants, filters)
-        context.progress(f"starting {len(guests)} guest{'s' * (len(guests) > 1)}")
+        context.progress(f"starting {counted(len(guests), 'guest')}")
         return map_concurrently(self._start, guests)
 
     def _warn_of_memory(self, host: Hypervisor, requests: Sequence[EndpointRequest]) -> None:

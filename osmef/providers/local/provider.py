@@ -52,7 +52,7 @@ from osmef.scenario.model import EndpointSettings
 from osmef.scenario.names import did_you_mean
 from osmef.scenario.study import Cell
 from osmef.scenario.workload import Directions
-from osmef.units import format_rate, format_size
+from osmef.units import counted, format_rate, format_size
 
 _KIND = "local"
 _RESOURCE = "sandbox"
@@ -195,12 +195,12 @@ class LocalProvider(Provider):
         )
         cloud = layout.cloud
         context.progress(
-            f"making a local cloud: {_count(cloud.hosts, 'host')}, "
-            f"{_count(cloud.tenants, 'tenant')}"
+            f"making a local cloud: {counted(len(cloud.hosts), 'host')},"
+            f" {counted(len(cloud.tenants), 'tenant')}"
         )
         sandbox = self._start(context)
         sandbox.ask("build", cloud=asdict(cloud))
-        context.progress(f"starting {_count(layout.placed_endpoints, 'endpoint')}")
+        context.progress(f"starting {counted(len(layout.placed_endpoints), 'endpoint')}")
         host_keys = [KeyPair.generate(placed.request.name) for placed in layout.placed_endpoints]
         for placed, host_key in zip(layout.placed_endpoints, host_keys, strict=True):
             switches = tuple(map(self._settings.switch, range(placed.request.nics)))
@@ -362,10 +362,6 @@ def _vm_ends(cell: Cell) -> dict[str, EndpointSettings]:
 def _memory() -> int:
     """Return the bytes of this machine's memory, which all VMs share."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _count(things: Sequence[object], what: str) -> str:
-    return f"1 {what}" if len(things) == 1 else f"{len(things)} {what}s"
 
 
 def _user() -> str:

@@ -13,6 +13,7 @@ from osmef.providers.base import EndpointRequest
 from osmef.scenario.clouds.static import InventoryHost
 from osmef.scenario.fields import EndpointKind, FlavorNeed, Placement, Tenancy
 from osmef.scenario.model import EndpointSettings, Scenario
+from osmef.units import counted
 
 _MOST_WAYS = 100_000
 """The search ends here: beyond a dozen hosts, and only where requests without a slot compete."""
@@ -193,7 +194,7 @@ def _list(words: Mapping[str, Sequence[str]]) -> str:
 def _words(kind: EndpointKind, flavor: object, tenant: str | None, nics: int) -> str:
     size = f" of flavor {flavor}" if flavor else ""
     owner = f" of {tenant}" if tenant else ""
-    cards = f" and {nics} free NIC{'s' * (nics > 1)}" if nics else ""
+    cards = f" and {counted(nics, 'free network card')}" if nics else ""
     return f"{'VM' if kind is EndpointKind.VM else 'physical host'}{size}{owner}{cards}"
 
 

@@ -244,9 +244,8 @@ def _settings_of(others: int) -> str:
 def _failed(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
     failed = [cell for cell in summary.cells if cell.n_failed]
     if failed:
-        count = sum(cell.n_failed for cell in failed)
-        are = "trial" if count == 1 else "trials"
-        yield f"{count} {are} failed, in {_where(failed, summary, names)}."
+        trials = counted(sum(cell.n_failed for cell in failed), "trial")
+        yield f"{trials} failed, in {_where(failed, summary, names)}."
 
 
 def _settings(cell: CellInfo) -> tuple[object, ...]:
