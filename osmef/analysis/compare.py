@@ -533,6 +533,6 @@ def _wanted(
     unknown = [name for name in names if name not in known and name not in given]
     if unknown:
         raise InputError(
-            f"nothing says what {', '.join(unknown)} is", cure="name metrics that the runs have"
+            f"the runs do not define {', '.join(unknown)}", cure="name metrics that the runs have"
         )
     return [given.get(name) or known[name] for name in names]

@@ -124,7 +124,7 @@ def price_performance(
     if measure.better is not Better.HIGHER:
         why = "is better lower" if measure.better is Better.LOWER else "is better neither way"
         raise InputError(
-            f"{value} {why}, so a price per unit of it says nothing",
+            f"{value} {why}, so a price per unit of it means nothing",
             cure="rank by a rate, or give a budget instead",
         )
     known = PriceTable(prices)
@@ -139,7 +139,7 @@ def price_performance(
     if len(currencies) > 1:
         raise InputError(
             f"the prices are in several currencies: {', '.join(currencies)}",
-            cure="rank the results of each currency for themselves: none is ever converted",
+            cure="rank the results of each currency separately: currencies are never converted",
         )
     whole = table["price_per_hour"].notna() & table[value].notna()
     ranking = table[whole].assign(per_price=lambda rows: rows[value] / rows["price_per_hour"])

@@ -285,7 +285,7 @@ def cheapest(
     if len(currencies) > 1:
         raise InputError(
             f"the prices are in several currencies: {', '.join(currencies)}",
-            cure="give prices in one of them: none is ever converted",
+            cure="give prices in one of them: currencies are never converted",
         )
     rows = []
     for one, price in priced.items():

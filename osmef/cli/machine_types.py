@@ -128,7 +128,7 @@ def _budget(text: str | None, trials: pd.DataFrame) -> Money | None:
         raise InputError(
             f"the budget is in {money.currency}, and prices are in {', '.join(sorted(others))}",
             where="--budget",
-            cure="write it in the currency of the prices: none is ever converted",
+            cure="write it in the currency of the prices: currencies are never converted",
         )
     return money
 
@@ -277,7 +277,7 @@ def similarity_command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
         if prices is not None and not cheapest:
             cure = "add --cheapest, or leave --prices out"
-            raise InputError("nothing of this has to do with prices", where="--prices", cure=cure)
+            raise InputError("prices are used by --cheapest only", where="--prices", cure=cure)
         file = table_among(machines)
         data = Data(*machines, components=True)
         note_trial_counts(data.runs if file is None else ())

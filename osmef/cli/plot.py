@@ -294,7 +294,7 @@ def _check_ending(path: Path) -> None:
         raise InputError(
             f"a figure can't be written as {path.name}",
             where="--output",
-            cure=f"let the file end with {', '.join(ENDINGS)}",
+            cure=f"let the name end with one of {', '.join(ENDINGS)}",
         )
 
 

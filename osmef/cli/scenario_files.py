@@ -80,7 +80,9 @@ def init_command(
             print_text(text)
             return
         if exists(file):
-            raise InputError("there is such a file", where=str(file), cure="name another: -o FILE")
+            raise InputError(
+                "this file exists already", where=str(file), cure="name another: -o FILE"
+            )
         write_atomically(file, text.encode())
         if not exists(schema):
             write_atomically(schema, (json.dumps(json_schema(), indent=2) + "\n").encode())

@@ -201,7 +201,7 @@ def _over(budget: Money, cost: PlannedCost, before: float | None) -> tuple[str, 
         cure = "remove budget, or measure the rest in a run of its own"
         return "the budget can't be kept: the cost of the run so far is not known", cure
     if cost.money is None or cost.money.currency != budget.currency:
-        cure = "write the budget in the currency of the prices: none is ever converted"
+        cure = "write the budget in the currency of the prices: currencies are never converted"
         return f"the budget is in {budget.currency}, and not all prices are", cure
     if before + cost.money.amount <= budget.amount:
         return None

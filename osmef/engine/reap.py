@@ -285,7 +285,7 @@ def refusal_of(orphan: Orphan, *, allow_foreign: bool = False) -> OsmefError | N
         return orphan.access_error
     return InputError(
         f"{orphan.resource.name} belongs to the run {orphan.resource.run}, and this directory to"
-        " another: it was renamed, or somebody wrote into its journal",
+        " another: it was renamed, or its journal was changed",
         where=str(orphan.directory and orphan.directory.journal),
         cure="rename the directory back; or, to destroy the resource all the same:"
         " osmef reap --other-runs",

@@ -128,7 +128,7 @@ def _study(directory: RunDirectory, digest: str) -> Study:
             return study
     raise InputError(
         "the scenario file is not the one that the journal of the run names: it has been changed"
-        " since the run began, or one of both is damaged",
+        " since the run began, or one of the two is damaged",
         where=str(path),
         cure="restore the file, or start a new run with the changed one",
     )

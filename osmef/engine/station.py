@@ -163,7 +163,7 @@ class Station:
     def provide(self, programs: Iterable[Program], supplier: Supplier) -> None:
         """Supply further programs for the rest of the run.
 
-        Raises SupplyError where one can't be had, ReachError.
+        Raises SupplyError where one can't be supplied, ReachError.
         """
         from osmef.supply.supply import supply  # noqa: PLC0415 - slow to load, and few need it
 

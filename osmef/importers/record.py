@@ -326,7 +326,7 @@ def read_texts(files: Sequence[Path]) -> Iterator[Text | InputError]:
     seen: set[Path] = set()
     for file in files:
         if not exists(file):
-            raise refuse(str(file), "there is no such file", "is the path right?")
+            raise refuse(str(file), "there is no such file", "check the path")
         for path in files_below(file) if is_directory(file) else [file]:
             if path.resolve() in seen:
                 continue

@@ -199,7 +199,7 @@ def _intervals(record: _Json, sender: str, receiver: str, where: str) -> Iterato
     before = 0.0
     for row in samples:
         if not isinstance(row, list) or len(row) != len(names):
-            raise refuse(where, "a sample has not the columns that meta names")
+            raise refuse(where, "a sample has other columns than meta names")
         reported = dict(zip(names, row, strict=True))
         if reported["time"] is None or reported["bandwidth"] is None:
             continue

@@ -72,7 +72,7 @@ def _included_lines(file: Path, folder: Path, left: int) -> list[str]:
             continue
         if inside or left == 0:
             raise CredentialsError(
-                "has an Include inside a Host or Match, or too many one in the other",
+                "has an Include inside a Host or Match, or too many nested ones",
                 where=str(file),
                 cure="move it before the first Host",
             )
@@ -103,7 +103,7 @@ def _match(value: str, file: Path) -> str:
 def _after(words: Iterator[str], word: str) -> str:
     for value in words:
         return value
-    raise ValueError(f"a Match {word} that names none")
+    raise ValueError(f"a Match {word} without a value")
 
 
 def _found(pattern: str, folder: Path) -> list[Path]:

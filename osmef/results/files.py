@@ -382,12 +382,12 @@ def _refusal(file: int, directory: Path) -> StorageError:
     if kind == fcntl.F_RDLCK:  # no version of osmef has taken one
         who = f"the process {process}" if process > 0 else "a process"
         return StorageError(
-            f"{who} that is no osmef holds its lock for reading: an older version let everybody",
+            f"{who} that is not osmef holds a read lock on it, as older versions let every user",
             where=str(directory / NAME),
-            cure="stop that process, or remove the file if no osmef works on this run",
+            cure="stop that process, or remove the file if no osmef process is working on this run",
         )
     return StorageError(
-        "another osmef works on this run",
+        "another osmef process is working on this run",
         where=str(directory),
         cure="wait until it has ended, or stop it with Ctrl-C",
     )

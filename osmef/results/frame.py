@@ -169,13 +169,13 @@ def measure_named(frame: pd.DataFrame, name: str) -> Measure:
     """
     reported = _described(frame)
     if name not in reported:
-        raise InputError(f"nothing says what {name!r} of this frame is", cure=_CURE)
+        raise InputError(f"this frame has no definition of {name!r}", cure=_CURE)
     return Measure.model_validate(reported[name])
 
 
 def _described(frame: pd.DataFrame) -> Mapping[str, Any]:
     if "measures" not in frame.attrs:
-        what = "nothing says what the numbers of this frame are (frame.attrs['measures'])"
+        what = "this frame has no definitions of its metrics (frame.attrs['measures'])"
         raise InputError(what, cure=_CURE)
     reported: Mapping[str, Any] = frame.attrs["measures"]
     return reported

@@ -224,5 +224,5 @@ def _check_meaning(known: Measure, other: Measure, whose: str, owner: str) -> No
         reported = f"is in {known.unit} in {whose}, and in {other.unit} in {owner}"
     raise InputError(
         f"these don't mean the same: {known.name} {reported}",
-        cure="look at each for itself, or give one of both another name",
+        cure="look at each run by itself, or rename one of the two",
     )

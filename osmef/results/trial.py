@@ -319,7 +319,7 @@ class Trial(Model):
     """One execution of one cell; the unit of replication.
 
     ``metrics`` holds the workload's numbers of this trial by name, unit in the name; a number that
-    could not be had is None. A failed trial has a ``failure`` and no metrics.
+    could not be determined is None. A failed trial has a ``failure`` and no metrics.
     """
 
     schema_version: int = Field(default=SCHEMA_VERSION, description="as in the summary")

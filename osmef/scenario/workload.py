@@ -223,7 +223,7 @@ Source: Kratzke and Quint, "How to Operate Container Clusters more Efficiently?"
 """
 
 STAND_INS = {"tachyon": "sysbench"}
-"""Workloads that measure the same component where the program of one of a set can't be had."""
+"""Workloads that measure the same component where the program of one of a set can't be supplied."""
 
 
 class TransferDirection(StrEnum):

@@ -523,7 +523,7 @@ def _nowhere(
     why = "; ".join(f"{way}: {error.message}" for way, error in failed)
     cures = [error.cure for _, error in failed if error.cure]
     return SupplyError(
-        f"the program {program.name!r} can't be had: {why or 'no way is allowed that it has'}",
+        f"the program {program.name!r} can't be supplied: {why or 'no allowed way applies to it'}",
         where=where,
         cure=cures[-1] if cures else f"install {program.debian_package} on the endpoint",
         program=program.name,

@@ -186,8 +186,8 @@ class ProgramsSettings(WorkloadSettings):
     ways: list[Way] | None = Field(
         default=None,
         min_length=1,
-        description="how its programs may be had, in this order: `present`, `bundle`, `build` and"
-        " `install`, which changes the endpoint; by default all but the last",
+        description="the ways in which its programs may be supplied, in this order: `present`,"
+        " `bundle`, `build` and `install`, which changes the endpoint; by default all but the last",
     )
     bundles: dict[ProgramName, HomePath] = Field(
         default_factory=dict,

@@ -73,7 +73,7 @@ def test_settings_of_a_platform_are_in_its_scenario(file: Path) -> None:
         ("windows: {w: {opens: '1:00', closes: '2:00', length: 1h}}", 5, "length goes with cron"),
         ("stop: {width_percent: 5, minimum: 2}", 5, "stop.minimum"),
         ("notify: {webhook: 'file:///etc/passwd'}", 5, "notify.webhook"),
-        ("windows: {w: {cron: '* * * * * *', length: 1s}}", 5, "not five fields"),
+        ("windows: {w: {cron: '* * * * * *', length: 1s}}", 5, "not have five fields"),
         ("stop: {width_percent: 5, metric: aggregate}", 5, "has no metric 'aggregate'"),
         ("deadline: soon", 5, "deadline"),
         ("budget: much", 5, "'much' is no sum of money"),

@@ -27,7 +27,7 @@ def test_a_scenario_to_begin_with_is_valid(kind: str) -> None:
         check_study(study)
     except InputError as error:  # a program that this machine can't bring is no fault of the file
         found = [problem.message for problem in error.problems]
-        assert [one for one in found if "can't be had" not in one] == []
+        assert [one for one in found if "can't be supplied" not in one] == []
 
 
 @pytest.mark.parametrize("kind", OWN)
@@ -47,7 +47,7 @@ def test_a_file_to_begin_with_is_written_once(osmef: Osmef) -> None:
     assert first == "# yaml-language-server: $schema=osmef-scenario.schema.json"
     assert osmef("validate", "udp.yaml").code == 0
     again = osmef("init", "udp")
-    assert (again.code, "there is such a file" in again.err) == (2, True)
+    assert (again.code, "this file exists already" in again.err) == (2, True)
     assert "osmef workloads" in osmef("init", "upd").err
 
 

@@ -49,7 +49,7 @@ def test_the_options_reach_the_figure(osmef: Osmef, tmp_path: Path) -> None:
     ("words", "told"),
     [
         (("fairness", "nowhere"), "there is no such run"),
-        (("fairness", SAMPLE, "-o", "x.gif"), "let the file end with .svg, .png, .pdf"),
+        (("fairness", SAMPLE, "-o", "x.gif"), "let the name end with one of .svg, .png, .pdf"),
         (("pingpong-latency", SAMPLE), "give runs of `workload: pingpong`"),
         (("ecdf", SAMPLE, "--metric", "x"), "no trial has a metric 'x'"),
         (("ecdf", SAMPLE, "--where", "connections"), "is not NAME=VALUE"),

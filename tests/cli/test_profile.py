@@ -130,7 +130,7 @@ def test_sysbench_takes_the_place_of_tachyon(osmef: Osmef, poor: Sequence[str]) 
     path = osmef.write(SCENARIO)
     ended = osmef("profile", path, "--flavor", "small", "--json", prefix=(*poor,))
     assert ended.code == 0, ended.err
-    assert "the program 'tachyon' can't be had" in ended.err
+    assert "the program 'tachyon' can't be supplied" in ended.err
     assert "sysbench takes the place of tachyon" in ended.err
     by = {row["component"]: row["by"] for row in ended.json()["vectors"]}
     assert by["cpu_s"] == "events_per_s of sysbench"
@@ -143,5 +143,5 @@ def test_a_named_program_is_not_substituted(osmef: Osmef, poor: Sequence[str]) -
     path = osmef.write(SCENARIO)
     ended = osmef("profile", path, "--with", "tachyon", prefix=(*poor,))
     assert ended.code == 3
-    assert "the program 'tachyon' can't be had" in ended.err
+    assert "the program 'tachyon' can't be supplied" in ended.err
     assert "takes the place" not in ended.err

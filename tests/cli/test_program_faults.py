@@ -395,7 +395,7 @@ def test_a_bundle_that_changes_on_the_controller_is_not_used(
     assert ended.code == 3, ended.err
     for said in (
         f"note: {kept.name}: it is damaged: it is not what was written; it is made again",
-        "the program 'osmef-bench' can't be had: present: the endpoint does not have it; bundle:",
+        "the program 'osmef-bench' can't be supplied: present: the endpoint does not have it;",
         "E: Could not connect to nowhere",
         "is the package repository reachable?",
     ):

@@ -168,7 +168,7 @@ def test_a_changed_scenario_is_reported_as_such(run: RunDirectory, text: str) ->
 
 def test_a_journal_of_another_scenario_does_not_blame_the_file(run: RunDirectory) -> None:
     change(run, "plan", lambda note: note.update(digest="0" * 64))
-    with pytest.raises(InputError, match="or one of both is damaged"):
+    with pytest.raises(InputError, match="or one of the two is damaged"):
         reopen(run)
 
 

@@ -169,11 +169,11 @@ def test_ssh_itself_reads_the_same(config: Write, text: str) -> None:
     ("text", "said"),
     [
         ("Host node\n  Include more\n", "Include inside a Host"),
-        ("Include config\n", "too many one in the other"),
+        ("Include config\n", "too many nested ones"),
         ("Host node\n  ProxyJump node\n", "too many jump hosts in a row"),
         ("Host node\n  ProxyCommand nc %h %p | tee log\n", "needs a shell"),
         ("Match host node exec true\n  User x\n", "Match exec"),
-        ("Match originalhost\n  User x\n", "names none"),
+        ("Match originalhost\n  User x\n", "without a value"),
         ("Match localnetwork 192.0.2.0/24\n  User x\n", "Match localnetwork, and"),
         ("Match tagged lab\n  User x\n", "Match tagged, and"),
         ("Port x\n", "makes no sense"),

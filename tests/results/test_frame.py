@@ -406,7 +406,7 @@ def test_a_frame_without_column_descriptions_is_reported(
     frame = osmef.load(run.path)
     for mute in (pd.concat([frame, pd.DataFrame({"frames": [1.0]})]), pd.DataFrame()):
         for told in (measures_of, swept_of):
-            with pytest.raises(InputError, match="nothing says what the numbers") as caught:
+            with pytest.raises(InputError, match="no definitions of its metrics") as caught:
                 told(mute)
             assert "load all runs at once" in str(caught.value.cure)
     mine = describe_columns(pd.DataFrame({"frames": [1.0], "size": [2]}), [RATE], ["size", "gone"])

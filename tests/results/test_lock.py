@@ -114,7 +114,7 @@ def test_a_foreign_read_lock_on_the_lock_of_an_older_run_is_reported_as_such(
 ) -> None:
     assert said(start(STRANGER, str(older(run)), "read lock")) == "held"
     assert run.is_live() is False
-    with pytest.raises(StorageError, match="no osmef holds its lock for reading") as caught:
+    with pytest.raises(StorageError, match="not osmef holds a read lock") as caught:
         run.acquire()
     assert "remove the file" in str(caught.value.cure)
     (run.path / "lock").unlink()
@@ -151,7 +151,7 @@ def test_checking_the_lock_in_the_same_process_does_not_release_it(run: RunDirec
     run.acquire()
     assert run.is_live()
     assert RunDirectory(run.path).is_live()
-    with pytest.raises(StorageError, match="another osmef works on this run"):
+    with pytest.raises(StorageError, match="another osmef process is working on this run"):
         RunDirectory(run.path).acquire()
     assert run.is_live()
 

@@ -490,7 +490,7 @@ def test_a_run_is_live_until_its_controller_is_killed(run: RunDirectory) -> None
         assert controller.stdout is not None
         assert controller.stdout.readline() == "held\n"
         assert run.is_live()
-        with pytest.raises(StorageError, match="another osmef works on this run"):
+        with pytest.raises(StorageError, match="another osmef process is working on this run"):
             run.acquire()
         controller.kill()
     assert not run.is_live()

@@ -18,7 +18,7 @@ USUAL = {"region": "here-1", "controller_cidr": "203.0.113.7/32"}
     [
         ({"controller_cidr": None}, "controller_cidr"),
         ({"controller_cidr": "203.0.113.7/24"}, "no block"),
-        ({"controller_cidr": "0.0.0.0/0"}, "is everybody"),
+        ({"controller_cidr": "0.0.0.0/0"}, "is every address"),
         ({"region": ""}, "region"),
         ({"tier_1": True, "nic": "virtio"}, "needs gvnic"),
         ({"zone": "there-1-a"}, "there-1-a is not in the region here-1"),

@@ -38,8 +38,8 @@ def of_file(tmp_path: Path, provider: str) -> LibvirtSettings:
         ("networks: [{bridge: a, addresses: 10.0.0.9-10.0.0.1/24}]", "no range of IPv4"),
         ("networks: [{bridge: a, addresses: 10.0.0.1-10.0.1.9/24}]", "no range of IPv4"),
         ("networks: [{bridge: a, addresses: 10.0.0.1}]", "no range of IPv4"),
-        ("networks: [{bridge: a, addresses: 10.0.0.0-10.0.0.9/24}]", "are for no guest"),
-        ("networks: [{bridge: a, addresses: 10.0.0.9-10.0.0.255/24}]", "are for no guest"),
+        ("networks: [{bridge: a, addresses: 10.0.0.0-10.0.0.9/24}]", "can't be a guest's"),
+        ("networks: [{bridge: a, addresses: 10.0.0.9-10.0.0.255/24}]", "can't be a guest's"),
         (
             "networks: [{bridge: a, addresses: 10.0.0.1-10.0.0.9/24, gateway: 10.0.0.1}]",
             "that is none of theirs",

@@ -69,9 +69,9 @@ def test_a_harmless_libvirt_uri_is_accepted_unchanged(uri: str) -> None:
         (f"{SSH}no_verify=1", "'no_verify' is not allowed"),
         ("qemu+libssh://lab/system?known_hosts_verify=ignore", "'known_hosts_verify'"),
         ("qemu+libssh://lab/system?sshauth=password", "'sshauth'"),
-        ("qemu+tcp://lab/system", "readable for all"),
-        ("qemu+tcp://127.0.0.1.example.org/system", "readable for all"),
-        ("qemu+tcp://[::]/system", "readable for all"),
+        ("qemu+tcp://lab/system", "in clear text"),
+        ("qemu+tcp://127.0.0.1.example.org/system", "in clear text"),
+        ("qemu+tcp://[::]/system", "in clear text"),
         # two ways to read it
         (f"{SSH}mode=auto&mode=direct", "'mode' is listed twice"),
         ("qemu+ssh://me@you@lab/system", "is no URI"),

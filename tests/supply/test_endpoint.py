@@ -313,7 +313,11 @@ def test_all_failed_ways_to_provide_a_program_are_reported(
     with pytest.raises(SupplyError) as caught:
         supply(missing, session, HERE, ".run", supplier)
     assert caught.value.where == "vm-1"
-    for told in ("can't be had", "present: the endpoint does not have it", "bundle: it holds seq"):
+    for told in (
+        "can't be supplied",
+        "present: the endpoint does not have it",
+        "bundle: it holds seq",
+    ):
         assert told in caught.value.message
     wrong = Program("seq", files=("/no/file",), bundle=bundled.bundle, how=("present", "bundle"))
     with pytest.raises(SupplyError, match=r"has it, but no /no/file; bundle: it holds no"):

@@ -96,7 +96,7 @@ def test_a_bundle_without_the_data_that_is_needed(supplier: Supplier, elsewhere:
     ("program", "message"),
     [
         (Program("bench", bundle=Path("/nowhere"), how=("bundle",)), "bundle: .*"),
-        (Program("bench", how=("build",)), "no way is allowed that it has"),
+        (Program("bench", how=("build",)), "no allowed way applies to it"),
         (Program("bench", source=BROUGHT, how=("build",)), "its source is not on this controller"),
         (Program("bench", how=("bundle",)), "no apt-get on this machine"),
     ],

@@ -91,7 +91,7 @@ def _beside(tree: Node, folder: Path) -> Iterator[Problem]:
     for node in scenarios.items if scenarios else ():
         name = node.plain()
         if isinstance(name, str) and not exists(folder / name):
-            yield node.problem(f"{folder / name}: there is no such file", "is the path right?")
+            yield node.problem(f"{folder / name}: there is no such file", "check the path")
     for entry in clouds.entries.values() if clouds else ():
         plain = entry.value.plain()
         kind = plain.get("kind") if isinstance(plain, dict) else plain

@@ -158,7 +158,7 @@ def _cron(text: str) -> str:
 def _parse_cron(text: str) -> None:
     """Parse a cron expression. Raises CronSimError."""
     if len(text.split()) != 5:  # the library would take seconds, too
-        raise CronSimError("it has not five fields")
+        raise CronSimError("it does not have five fields")
     CronSim(text, datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
 
 

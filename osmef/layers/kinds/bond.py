@@ -314,8 +314,8 @@ def _see_duplex(host: LayerHost, space: str, devices: Sequence[str]) -> None:
         words = ["ethtool", "-s", device, "speed", str(_NOMINAL_MBIT), "duplex", "full"]
         if host.outlives_run or host.root.run(in_namespace(space, words)).status:
             raise EndpointError(
-                f"{device} works in {duplex or 'unknown'} duplex, as far as it reports, and by such"
-                " cards the kernel speaks no LACP (IEEE 802.3ad)",
+                f"{device} reports {duplex or 'unknown'} duplex, and the kernel runs LACP"
+                " (IEEE 802.3ad) on full-duplex cards only",
                 where=host.name,
                 cure=f"there: {' '.join(words)}; or use another mode",
             )

@@ -172,7 +172,7 @@ class Account(cloud.Account):
             raise self.shown(error, "reading the AWS configuration") from error
         if self._session.region_name is None:
             raise CredentialsError(
-                "nothing says which region to use",
+                "no region is configured",
                 where=self.name,
                 cure="write provider.region (for reap --region), or set AWS_DEFAULT_REGION",
             )

@@ -234,7 +234,7 @@ class Subscription(cloud.Account):
         id_ = access.get("cloud") or os.environ.get("AZURE_SUBSCRIPTION_ID")
         if not id_:
             raise CredentialsError(
-                "nothing says which subscription to use",
+                "no subscription is configured",
                 where="provider: azure",
                 cure="set AZURE_SUBSCRIPTION_ID, or write provider.tenants: {NAME: ID} (for reap"
                 " --cloud ID)",

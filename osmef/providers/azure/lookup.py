@@ -131,14 +131,14 @@ def _refuse_unusable(settings: AzureSettings, size: Size) -> None:
             "flavor",
             "use another size or region, or ask Azure to open it for the subscription",
         )
-        message = f"the size {size.name} is not to be had in {settings.region}: {size.closed}"
+        message = f"the size {size.name} is not offered in {settings.region}: {size.closed}"
     elif settings.accelerated and not size.accelerated:
         kind, key = ProviderError, "provider.accelerated"
         cure = "use a size that has it, or leave the key out"
         message = f"the size {size.name} has no accelerated networking"
     elif settings.spot and not size.spot:
         key, cure = "provider.spot", "use another size, or spot: false"
-        message = f"the size {size.name} can't be had from spare capacity"
+        message = f"the size {size.name} is not offered as a spot VM"
     else:
         return
     raise kind(message, where=key, cure=cure)

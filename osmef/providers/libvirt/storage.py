@@ -51,7 +51,7 @@ class VolumeImage:
             raise NotFoundError(
                 f"can't read the image: {error.strerror}",
                 where=str(error.filename),
-                cure="check its rights",
+                cure="check its permissions",
             ) from error
 
 
@@ -91,7 +91,7 @@ def _read_head(path: Path) -> tuple[bytes, int]:
         size = path.stat().st_size
     except OSError as error:
         message = f"{path}: {error.strerror}"
-        raise NotFoundError(message, where=_WHERE, cure="check its rights") from error
+        raise NotFoundError(message, where=_WHERE, cure="check its permissions") from error
     other = None
     if head[:4] == _QCOW2 and any(head[8:16]):
         other = "a backing file"
@@ -231,7 +231,9 @@ class StoragePool:
                 return self._put(name, file, path.stat().st_size, secret=False)
         except OSError as error:
             raise NotFoundError(
-                f"can't read the image: {error.strerror}", where=str(path), cure="check its rights"
+                f"can't read the image: {error.strerror}",
+                where=str(path),
+                cure="check its permissions",
             ) from error
 
     def put(self, name: str, data: bytes) -> str:

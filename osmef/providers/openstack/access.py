@@ -325,7 +325,7 @@ def _find_region(access: Access) -> CloudRegion:
     cloud = access.get("cloud") or os.environ.get("OS_CLOUD")
     if cloud is None and not os.environ.get("OS_AUTH_URL"):
         raise CredentialsError(
-            "nothing says which cloud to use",
+            "no cloud is configured",
             where="provider: openstack",
             cure="write provider.cloud (for reap --cloud), set OS_CLOUD, or load your openrc file",
         )
@@ -408,7 +408,7 @@ def _regions(config: OpenStackConfig, one: CloudRegion) -> list[str]:
 def _wrong_region(wanted: str | None, known: list[str], cloud: str) -> CredentialsError:
     """Return the error of an unknown region, or of a missing one."""
     return CredentialsError(
-        f"there is no region {wanted!r}" if wanted else "nothing says which region to use",
+        f"there is no region {wanted!r}" if wanted else "no region is configured",
         where=cloud,
         cure=f"name one of: {', '.join(known)}; as provider.region, for reap as --region",
     )

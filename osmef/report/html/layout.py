@@ -56,7 +56,7 @@ def fill(template: str, title: str, *, live: bool, **values: object) -> str:
 def check_output(output: Path) -> None:
     """Raise InputError unless the path is a new file, or a page of ours.
 
-    What the file held that OSMeF did not write could not be had back. Raises StorageError, too.
+    Content that OSMeF did not write could not be restored. Raises StorageError, too.
     """
     if output.suffix.lower() not in {".html", ".htm"}:
         raise InputError(

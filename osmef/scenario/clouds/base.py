@@ -65,7 +65,7 @@ def only_to(vendor: str, hosts: str) -> Callable[[str], str]:
             return value
         if found["scheme"] == "http":
             raise ValueError(
-                f"credentials for {host} would travel readable for all, by http;"
+                f"credentials for {host} would be sent in clear text, by http;"
                 " write https://, as all but this machine itself has to be reached"
             )
         if re.fullmatch(hosts, host) is None and not _is_allowed(host, port):
@@ -150,7 +150,7 @@ def _cidr(value: str) -> str:
     except ValueError:
         raise ValueError(f"{value[:60]!r} is no block of IPv4 addresses; {example}") from None
     if block.prefixlen == 0:
-        raise ValueError(f"{block} is everybody; {example}")
+        raise ValueError(f"{block} is every address; {example}")
     return str(block)
 
 

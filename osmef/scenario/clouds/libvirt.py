@@ -72,7 +72,7 @@ def check_uri(value: str) -> str:
         raise ValueError(f"the transport {transport[:60]!r} of libvirt {why}; {cure}")
     if transport == "tcp" and not is_loopback((host or "localhost").lower()):
         raise ValueError(
-            f"the transport 'tcp' of libvirt sends keys of guests readable for all; {_CURES['tcp']}"
+            f"the transport 'tcp' of libvirt sends keys of guests in clear text; {_CURES['tcp']}"
         )
     _check_query(form["query"] or "", transport)
     return value
@@ -182,12 +182,12 @@ def addresses_of(value: str) -> list[IPv4Interface]:
     last = IPv4Interface(rest)
     start = IPv4Address(first)
     if "/" not in rest or start not in last.network or start > last.ip:
-        raise ValueError("the first is not before the last, or in another network")
+        raise ValueError("the first address is above the last, or in another network")
     ends = {last.network.network_address, last.network.broadcast_address}
     if last.network.prefixlen < 31 and ends & {start, last.ip}:
-        raise ValueError("the first and the last one of the network are for no guest")
+        raise ValueError("the first and the last address of a network can't be a guest's")
     if int(last.ip) - int(start) > 65535:
-        raise ValueError("these are more than 65536")
+        raise ValueError("these are more than 65536 addresses")
     length = last.network.prefixlen
     return [IPv4Interface((n, length)) for n in range(int(start), int(last.ip) + 1)]
 

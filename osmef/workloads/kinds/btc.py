@@ -308,7 +308,7 @@ class BtcSettings(WorkloadSettings):
             )
         if parse_money(self.cost).currency != parse_money(self.per_gb).currency:
             raise conflict(
-                "cost and per_gb are in two currencies, and none is ever converted",
+                "cost and per_gb are in two currencies, and currencies are never converted",
                 "write both in one currency",
                 *("cost", "per_gb"),
             )

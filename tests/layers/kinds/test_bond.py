@@ -153,7 +153,7 @@ def test_a_duplex_that_cannot_be_set_is_reported(*, outlives_run: bool, has_etht
     roots["b"].has_ethtool = has_ethtool
     ends = dict(underlay.ends)
     ends["b"] = replace(ends["b"], host=replace(ends["b"].host, outlives_run=outlives_run))
-    with pytest.raises(EndpointError, match="eth1 works in unknown duplex") as refused:
+    with pytest.raises(EndpointError, match="eth1 reports unknown duplex") as refused:
         Bond(BondSettings(mode=BondMode.LACP)).up(replace(underlay, ends=ends))
     assert refused.value.where == "b"
     assert "ethtool -s eth1 speed 10000 duplex full" in str(refused.value.cure)

@@ -73,7 +73,7 @@ def test_a_size_has_as_many_cpus_as_can_be_used(api: Api) -> None:
         ({"zone": "2", "default_flavor": "half"}, CapacityError, "has no half"),
         ({"zone": f"{REGION}-az2", "default_flavor": "half"}, CapacityError, "use one of: 1 ("),
         ({"accelerated": True, "default_flavor": "slow"}, ProviderError, "accelerated"),
-        ({"spot": True, "default_flavor": "slow"}, CapacityError, "spare capacity"),
+        ({"spot": True, "default_flavor": "slow"}, CapacityError, "as a spot VM"),
         ({"image": "debian:debian-12"}, ProviderError, "names no image"),
         ({"image": "debian:debian-12:12-gen9"}, NotFoundError, "there is no image"),
         ({"image": "debian:debian-12:12-gen2:1.2.3"}, NotFoundError, "there is no image"),

@@ -124,7 +124,7 @@ def test_a_journal_cannot_redirect_the_token_to_another_host(
         code, told = reap("--out", str(tmp_path), "--yes", *more)
         assert stranger.tokens == []
         assert code == 1
-        assert "credentials for api.example.org would travel readable for all" in told
+        assert "credentials for api.example.org would be sent in clear text" in told
     assert len(journal.existing()) == 1
 
 

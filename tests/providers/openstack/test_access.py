@@ -56,7 +56,7 @@ def test_the_way_to_a_project_names_it_and_its_cloud(clouds: Path, url: str) -> 
         (["north"], "Mars", "no region 'Mars'", "north"),
         ([], "Mars", "no region 'Mars'", "north, south"),
         ([], "North", "no region 'North'", "north, south"),
-        ([], None, "nothing says which region", "north, south"),
+        ([], None, "no region is configured", "north, south"),
     ],
 )
 def test_a_wrong_or_missing_region_is_reported_with_the_available_ones(
