@@ -139,7 +139,8 @@ def plan(
     file: CampaignFile,
     as_json: AsJson = False,
     whole: Annotated[
-        bool, typer.Option("--all", help="Show every opening of a window, not the first week's.")
+        bool,
+        typer.Option("--all", help="Show every opening of a window, not only the first week's."),
     ] = False,
 ) -> None:
     """Show the calendar of a campaign, how long it takes, and what it costs. Creates nothing."""

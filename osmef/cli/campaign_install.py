@@ -100,7 +100,7 @@ def uninstall(
 ) -> None:
     """Remove what `install` created. A session that runs is stopped; results and state stay.
 
-    The file with what your clouds need goes, too.
+    The file with the environment variables that your clouds need is deleted, too.
     """
     with reporting():
         if cron:
@@ -150,7 +150,7 @@ def _add_units(job: ConductorService, to: Path | None) -> None:
         raise
     _systemctl("enable", "--now", timing.name)
     _systemctl("start", "--no-block", file.name)  # a window may be open already
-    out.print(f"{timing.name} begins with the next window; what the clouds need: {secret}")
+    out.print(f"{timing.name} begins with the next window; the clouds' variables: {secret}")
     if not is_system:
         out.print("so that it also runs while you are not logged in: loginctl enable-linger")
 
@@ -164,7 +164,7 @@ def _add_to_crontab(job: ConductorService) -> None:
     old = remove_crontab_line(_crontab(), job.name)
     _write_environment(secret, job)
     _write_crontab(f"{old}{cron_line(job, secret)}\n")
-    out.print(f"cron looks every five minutes; log: {job.log}; what the clouds need: {secret}")
+    out.print(f"cron looks every five minutes; log: {job.log}; the clouds' variables: {secret}")
 
 
 def _go_on(job: ConductorService) -> None:

@@ -23,7 +23,7 @@ from osmef.images.bundle import (
 from osmef.units import format_duration, format_size, parse_size
 
 app = typer.Typer(
-    help="Make and list guest images, which are made of a distribution's packages.",
+    help="Build and list guest images, made of a distribution's packages.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -85,7 +85,7 @@ PLAN_EPILOG = """Example:
 
 osmef plan scenarios/osmef-paper/vm-to-vm.yaml
 
-Nothing is created, and nothing is connected to."""
+Nothing is created, and no connection is made."""
 
 
 def plan_command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006 - typer copies it

@@ -83,7 +83,7 @@ def profile_command(  # noqa: PLR0913, PLR0917 - its options
             "--with",
             metavar="LIST",
             help=f"The workloads that measure the components, by default {_USUAL}; "
-            "sysbench takes the place of tachyon where that can't be had.",
+            "sysbench replaces tachyon where that can't be supplied.",
             show_default=False,
         ),
     ] = None,

@@ -66,11 +66,11 @@ osmef program build iozone --source https://example.org/iozone3_506.tar --sha256
 
 osmef program build stream --source ~/src/stream --arch aarch64 -o stream.tar.gz
 
-How a program is built is known of those that workloads need; its source is yours: an archive, a \
-folder, a file such as stream.c, or a URL with its SHA-256. The program is static, and kept in \
-`~/.cache/osmef/programs`: runs use it from then on, wherever an endpoint has it not. It needs \
-gcc, or `pip install ziglang` for other architectures. Exit codes: 0 done, 2 bad input, 3 it \
-can't be built, 4 interrupted, or the file can't be written."""
+OSMeF has the build steps of the programs that its workloads need; the source is yours: an \
+archive, a folder, a file such as stream.c, or a URL with its SHA-256. The program is static, and \
+kept in `~/.cache/osmef/programs`: runs use it from then on, where an endpoint lacks it. It needs \
+gcc, or `pip install ziglang` for other architectures. Exit codes: 0 done, 2 bad input, 3 it can't \
+be built, 4 interrupted, or the file can't be written."""
 
 _LIST_EPILOG = """Examples:
 

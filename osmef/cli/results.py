@@ -222,7 +222,7 @@ def _listed(directory: Path) -> Iterator[_Listed]:
 
 
 def _begun(run: RunDirectory) -> _Listed:
-    """Return what there is of a run without a summary: it is running, or it was cut."""
+    """Return what there is of a run without a summary: it is running, or was interrupted."""
     trials = run.read_trials().trials if exists(run.trials) else []
     kinds = ", ".join(dict.fromkeys(trial.workload for trial in trials)) or "-"
     cells = len({trial.cell for trial in trials}) or None

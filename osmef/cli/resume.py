@@ -32,7 +32,7 @@ ControllerIsDead = Annotated[
     bool,
     typer.Option(
         "--controller-is-dead",
-        help="Also resume a run of another machine, whose controller is dead, as you know.",
+        help="Resume a run that another machine has begun: you know that its controller is dead.",
     ),
 ]
 
@@ -111,9 +111,9 @@ osmef extend latest --repeat 20
 
 osmef statistics latest
 
-`osmef statistics` says how many trials each cell needs. Those that the run has are kept, and come \
-first. The new ones are of another time, which a note of the result says. A run that was cut is \
-measured to its end, too. Exit codes are those of `osmef run`."""
+`osmef statistics` says how many trials each cell needs. The existing trials are kept, and count \
+towards N. The new ones are measured at another time, which a note of the result says. An \
+interrupted run is measured to its end, too. Exit codes are those of `osmef run`."""
 
 
 def extend_command(  # noqa: PLR0913, PLR0917 - its options

@@ -63,7 +63,7 @@ def statistics_command(  # noqa: PLR0913, PLR0917 - each is an option of the com
         list[str] | None,
         typer.Option(
             autocompletion=complete_metric,
-            help="Which metric. May be repeated. Without: the main one.",
+            help="Which metric. May be repeated. Default: the main one.",
             show_default=False,
         ),
     ] = None,
