@@ -530,7 +530,7 @@ def _carried(key: StackKey) -> str:
     ports = f"{DATA_PORTS.start} to {DATA_PORTS.stop - 1}"
     return {
         "udp": f"UDP at the ports {ports}",
-        "ethernet": "frames of other Ethernet addresses than their own",
+        "ethernet": "frames with other MAC addresses than their own",
         "ip": "packets of other IP addresses than their own",
     }.get(carried, f"the protocol {carried}")
 

@@ -40,7 +40,7 @@ class LayerHost:
     """An endpoint with the right to create interfaces. ``traces`` exist, in this order.
 
     ``program`` is the agent's executable, to be copied there. ``nics`` are its free network cards,
-    by name or Ethernet address; ``outlives_run`` is whether its machine outlives the run.
+    by name or MAC address; ``outlives_run`` is whether its machine outlives the run.
     """
 
     name: str

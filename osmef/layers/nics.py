@@ -246,7 +246,7 @@ PATTERN = (
 class SavedNic:
     """A network card in its original state.
 
-    Its Ethernet address, its MTU in bytes, whether it is up, how its IPv6 link-local address is
+    Its MAC address, its MTU in bytes, whether it is up, how its IPv6 link-local address is
     generated (``addrgenmode`` of ip-link(8)), its other IP addresses, each as a result of
     ``address_text``, and its sysctls that differ from those of new interfaces (``own_settings``).
     """
@@ -290,7 +290,7 @@ def find(root: Root, wanted: Sequence[str], *, outlives_run: bool) -> list[Saved
             cure = "see `ip link` there, and correct the inventory's nics"
             raise EndpointError(f"it has no network card {name}", where=root.name, cure=cure)
         if any(link["ifname"] == one.device for one in found):
-            message = f"{link['ifname']} is named twice, once by its Ethernet address"
+            message = f"{link['ifname']} is named twice, once by its MAC address"
             raise EndpointError(message, where=root.name, cure="name each card once")
         if why := in_use_reason(root, link, details) if outlives_run else None:
             message = f"{link['ifname']} is not free: {why}"

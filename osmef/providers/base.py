@@ -56,7 +56,7 @@ class Endpoint:
     is the IPv4 address at which the Internet sees it, None where it has none. ``listen_address`` is
     its own IPv4 address where ``data_address`` is translated to it on the way, else None. ``image``
     is the cloud's id of the image that it booted from, None where it is unknown. ``nics`` are its
-    free network cards, each by the name of its interface or by its Ethernet address; those of one
+    free network cards, each by the name of its interface or by its MAC address; those of one
     place in the list meet each other. ``network`` is what the cloud says of the rate of its
     network, such as "Up to 10 Gigabit". ``lock`` is a symbolic link on it and where it points,
     which goes with the run's files when the connection ends.

@@ -77,7 +77,7 @@ class BondSettings(LayerSettings):
     hash: Hash | None = Field(
         default=None,
         description="what of a packet says by which card it goes, with balance-xor, 802.3ad and"
-        " balance-tlb; by default the Ethernet addresses (`layer2`), so one card for each peer",
+        " balance-tlb; by default the MAC addresses (`layer2`), so one card for each peer",
     )
     rate: Rate | None = Field(
         default=None,

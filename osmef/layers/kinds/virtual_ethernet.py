@@ -73,7 +73,7 @@ def into_bridge(end: UnderlayEnd, outer: str, mtu: int) -> str:
 
 
 class MacvlanSettings(LayerSettings):
-    """A second Ethernet address on the endpoint's interface, as containers get one: no bridge."""
+    """A second MAC address on the endpoint's interface, as containers get one: no bridge."""
 
     kind: Literal["macvlan"] = Field(default="macvlan", description="the kind of layer")
 

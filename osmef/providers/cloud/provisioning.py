@@ -164,7 +164,7 @@ O = TypeVar("O", bound=VmSpec[Any])  # noqa: E741
 class Vm(Generic[O]):
     """A running VM, with its private and its public address.
 
-    ``nics`` are the Ethernet addresses of its further network cards.
+    ``nics`` are the MAC addresses of its further network cards.
     """
 
     spec: O
