@@ -202,7 +202,7 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> list[TextColumn]:
         column("cell", [names[str(row["cell"])] for row in rows]),
         *_several("metric", [str(row["metric"]) for row in rows]),
         column("n", [str(row["n"]) for row in rows], right=True),
-        column(f"needed for\n± {error:g} %", needed, right=True),
+        column(f"needed for\n±{error:g} %", needed, right=True),
         _text_column("autocorr.\np", [_number(row["autocorrelation_p"]) for row in rows], 5),
         _text_column("of all\ncells", [_number(row["common_memory_p"]) for row in rows], 6),
         _text_column("drift %\n(p)", drifts, 4),

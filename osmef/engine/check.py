@@ -185,7 +185,7 @@ def _of_work(cell: Cell) -> Iterator[str]:
     scenario = cell.scenario
     if isinstance(scenario.repeat, UntilKnown):
         until = f"{100 * scenario.repeat.until:g}"
-        yield f"cells end once they are known to ± {until} %; their intervals allow for the checks"
+        yield f"cells end once they are known to ±{until} %; their intervals allow for the checks"
     if scenario.background is not None:
         yield f"measured beside a background of {scenario.background.kind}"
     for whose, settings in _workloads(cell):

@@ -38,7 +38,7 @@ def test_a_cell_ends_once_it_is_known_and_others_go_on(lab: Lab, world: World, o
     summary = lab.run(scenario(more=f"order: {order}"))
     assert ended(summary) == {"same-host": 8, "different-host": 12}
     assert summary["run"]["complete"]
-    assert any("known to ± 5 %" in text for text in summary["run"]["warnings"])
+    assert any("known to ±5 %" in text for text in summary["run"]["warnings"])
 
 
 def test_the_interval_is_one_that_may_be_looked_at_after_each_trial(lab: Lab, world: World) -> None:

@@ -472,7 +472,7 @@ def _level(one: dict[Hashable, Any], scale: Scale) -> str:
 
 def _spread(one: dict[Hashable, Any]) -> str:
     before, after = (
-        "unknown" if none_if_missing(one[side]) is None else f"± {one[side]:.2g} %"
+        "unknown" if none_if_missing(one[side]) is None else f"±{one[side]:.2g} %"
         for side in ("before", "after")
     )
     return f"between {one['last']} and {one['first']}: {before} to {after}"
