@@ -24,10 +24,18 @@ def commands() -> dict[int, list[bytes]]:
 def descendants(pid: int, called: str = "") -> list[int]:
     """Return the processes below one, whose names begin so: those of OpenSSH 9.8 are many."""
     below: list[int] = []
-    for child in _read(f"{pid}/task/{pid}/children").split():
-        if _read(f"{int(child)}/comm").startswith(called.encode()):
-            below += [int(child), *descendants(int(child), called)]
+    for child in _children(pid):
+        if _read(f"{child}/comm").startswith(called.encode()):
+            below += [child, *descendants(child, called)]
     return below
+
+
+def _children(pid: int) -> list[int]:
+    """Return the children of a process, whichever of its threads has started them."""
+    with suppress(OSError):  # it has ended
+        tasks = [task.name for task in (_PROC / str(pid) / "task").iterdir()]
+        return [int(one) for task in tasks for one in _read(f"{pid}/task/{task}/children").split()]
+    return []
 
 
 def _read(file: str) -> bytes:

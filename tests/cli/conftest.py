@@ -131,20 +131,52 @@ class Osmef:
         )
         return ("env", f"PYTHONPATH={hook}:{ROOT}")
 
+    def close(self) -> None:
+        """End what a test has started and not waited for."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
     @property
     def run(self) -> Path:
         (found,) = (self.directory / "results").iterdir()
         return found
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The summary of the only run."""
+        found: dict[str, Any] = json.loads((self.run / "summary.json").read_text())
+        return found
+
+    @property
+    def trials(self) -> list[dict[str, Any]]:
+        """The records of its trials."""
+        return self._lines("trials.jsonl")
+
+    @property
+    def journal(self) -> list[dict[str, Any]]:
+        """The lines of its journal."""
+        return self._lines("journal.jsonl")
+
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        """The events of its journal, each with the kind of its resource."""
+        return [(one["event"], one.get("resource", {}).get("kind", "")) for one in self.journal]
+
+    def kinds_of(self, event: str) -> list[str]:
+        """Return the kinds of the resources of one event."""
+        return [kind for name, kind in self.events if name == event]
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.run / name).read_text().splitlines()]
 
 
 @pytest.fixture
 def osmef(tmp_path: Path) -> Iterator[Osmef]:
     command = Osmef(tmp_path)
     yield command
-    for process in command.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    command.close()
 
 
 @pytest.fixture

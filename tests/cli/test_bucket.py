@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from tests.cli.conftest import Osmef
@@ -14,17 +11,12 @@ PAYLOAD = 1398 / 1514
 """Of a frame of a tenant's network."""
 
 
-def summary_of(osmef: Osmef) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((osmef.run / "summary.json").read_text())
-    return found
-
-
 def test_a_token_bucket_is_found_and_reported(osmef: Osmef) -> None:
     workload = "{kind: btc, until: knee, duration: 30s, interval: 50ms, refill: [2s]}"
     osmef.write(f"name: bucket\n{LINK}\nworkload: {workload}\n")
     done = osmef("run", "scenario.yaml")
     assert done.code == 0, done.err
-    (cell,) = summary_of(osmef)["cells"]
+    (cell,) = osmef.summary["cells"]
     assert cell["n_ok"] == 1
     values = {name: metric["median"] for name, metric in cell["metrics"].items()}
     assert values["bucket_mb"] == pytest.approx(20 * PAYLOAD, rel=0.05)
@@ -32,16 +24,14 @@ def test_a_token_bucket_is_found_and_reported(osmef: Osmef) -> None:
     assert values["filling_bps"] == pytest.approx(20e6 * PAYLOAD, rel=0.1)
     assert 1.5 * values["sustained_bps"] < values["burst_bps"] <= 200e6
     assert 0.5 < values["fell_after_s"] < 10
-    (told,) = [
-        text for text in summary_of(osmef)["run"]["warnings"] if "were used up after" in text
-    ]
+    (told,) = [text for text in osmef.summary["run"]["warnings"] if "were used up after" in text]
     assert "it fills at" in told
 
 
 def test_a_short_trial_may_have_seen_the_burst_alone(osmef: Osmef) -> None:
     osmef.write(f"name: short\n{LINK}\nworkload: {{duration: 100ms, interval: 50ms}}\nrepeat: 1\n")
     assert osmef("run", "scenario.yaml").code == 0
-    (told,) = [text for text in summary_of(osmef)["run"]["warnings"] if "burst alone" in text]
+    (told,) = [text for text in osmef.summary["run"]["warnings"] if "burst alone" in text]
     assert "'up to 200 Mbit/s'" in told
     assert "100 ms" in told
 
@@ -51,10 +41,10 @@ def test_a_link_without_a_bucket_shows_none(osmef: Osmef) -> None:
     osmef.write(f"name: none\nprovider: local\nworkload: {workload}\n")
     done = osmef("run", "scenario.yaml")
     assert done.code == 0, done.err
-    (cell,) = summary_of(osmef)["cells"]
+    (cell,) = osmef.summary["cells"]
     assert cell["metrics"]["bucket_mb"]["median"] is None
     assert cell["metrics"]["burst_bps"]["median"] > 0
-    assert any("no bucket was emptied" in text for text in summary_of(osmef)["run"]["warnings"])
+    assert any("no bucket was emptied" in text for text in osmef.summary["run"]["warnings"])
 
 
 def test_settings_that_hide_a_bucket_are_errors(osmef: Osmef) -> None:

@@ -32,9 +32,9 @@ def test_a_budget_that_is_spent_ends_a_running_trial(
     assert f"the budget of the run, {budget} USD, is nearly spent" in ended.err
     assert f"osmef resume results/{osmef.run.name}" in ended.err
     assert left_behind() == []
-    (kept,) = (osmef.run / "trials.jsonl").read_text().splitlines()
-    assert json.loads(kept)["status"] == "ok", "what was measured is kept"
-    run = json.loads((osmef.run / "summary.json").read_text())["run"]
+    (kept,) = osmef.trials
+    assert kept["status"] == "ok", "what was measured is kept"
+    run = osmef.summary["run"]
     assert run["complete"] is False
     assert 0.5 * budget < run["cost"]["amount"] < 2 * budget  # a slow machine is slow to clean up
     again = osmef("resume", str(osmef.run))

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,10 +23,6 @@ def bundle(tmp_path: Path) -> Path:
     return bundle_in(tmp_path)
 
 
-def trials_of(osmef: Osmef) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (osmef.run / "trials.jsonl").read_text().splitlines()]
-
-
 def test_more_and_more_endpoints_run_one_program(
     osmef: Osmef, bundle: Path, left_behind: Callable[[], list[str]]
 ) -> None:
@@ -38,7 +33,7 @@ def test_more_and_more_endpoints_run_one_program(
     ended = osmef("run", name)
     assert ended.code == 0, ended.err
     assert left_behind() == []
-    trials = {len(trial["senders"]): trial for trial in trials_of(osmef)}
+    trials = {len(trial["senders"]): trial for trial in osmef.trials}
     for count, trial in trials.items():
         assert trial["metrics"]["mops"] == pytest.approx(2.19)
         assert trial["metrics"]["processes"] == 2 * count
@@ -64,7 +59,7 @@ def test_a_process_that_fails_fails_the_trial_and_leaves_nothing(
     name = osmef.write(scenario(bundle), "cluster.json")
     ended = osmef("run", name, "--set", "endpoints.node.count=2")
     assert ended.code == 1
-    (trial,) = trials_of(osmef)
+    (trial,) = osmef.trials
     assert trial["failure"]["where"] == "node-h2-t1"
     assert "exit status 1" in trial["failure"]["message"]
     assert trial["metrics"] == {}
@@ -77,7 +72,7 @@ def test_an_unverified_npb_result_fails_its_trial(osmef: Osmef, bundle: Path) ->
     (bundle.parent / "printed").write_text(wrong)
     name = osmef.write(scenario(bundle), "cluster.json")
     assert osmef("run", name, "--set", "endpoints.node.count=2").code == 1
-    (trial,) = trials_of(osmef)
+    (trial,) = osmef.trials
     assert "verification was not successful" in trial["failure"]["message"]
     assert trial["metrics"] == {}
     assert "UNSUCCESSFUL" in (osmef.run / "raw/1-0-node-h1-t1.stdout").read_text()
@@ -114,6 +109,6 @@ def test_npb_is_built_and_runs_over_mpich(
     work = {"benchmark": benchmark, "ways": ["build"]}
     ended = osmef("run", osmef.write(scenario(None, **work), "cluster.json"))
     assert ended.code == 0, ended.err
-    trials = {len(trial["senders"]): trial["metrics"] for trial in trials_of(osmef)}
+    trials = {len(trial["senders"]): trial["metrics"] for trial in osmef.trials}
     assert all(metrics["mops"] > 0 for metrics in trials.values())
     assert trials[1]["moved_mb"] == 0 < trials[2]["moved_mb"] < trials[4]["moved_mb"]

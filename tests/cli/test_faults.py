@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from osmef.providers.local import sandbox
 from tests.cli.conftest import Osmef
+from tests.processes import descendants
 
 QUICK = """
 name: quick
@@ -107,7 +107,7 @@ def test_a_run_ends_before_its_deadline_and_names_the_resume_command(
     assert "the deadline of the run, 15 s, is near" in ended.err
     assert f"osmef resume results/{osmef.run.name}" in ended.err
     assert left_behind() == []
-    notes = [json.loads(line) for line in (osmef.run / "journal.jsonl").read_text().splitlines()]
+    notes = osmef.journal
     marks = {note["resource"]["deadline"] for note in notes if note["event"] == "created"}
     assert all(over - 60 < mark < over + 15 for mark in marks)
     assert len(marks) == 1
@@ -164,7 +164,7 @@ def test_a_resumed_run_keeps_the_facts_that_it_has(osmef: Osmef) -> None:
     # Only those of one and the same endpoint are compared.
     assert "change" not in json.loads((facts / "00001.01/sender-h1-t1.json").read_text())
     changed = json.loads((facts / "00002/sender-h1-t1.json").read_text())["change"]
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     (sender,) = (e for e in summary["endpoints"] if e["name"] == "sender-h1-t1")
     assert sender["facts"]["change"] == changed
 
@@ -233,13 +233,13 @@ def test_an_agent_that_is_killed_in_a_transfer_fails_its_trial_alone(
     os.kill(busy_agents(process.pid)["sender-h1-t1"], signal.SIGKILL)
     ended = osmef.finish(process)
     assert ended.code == 1, ended.err
-    first, second = trials(osmef.run)
+    first, second = osmef.trials
     assert first["status"] == "failed"
     assert first["failure"]["kind"] == "agent"
     assert first["failure"]["where"] == "sender-h1-t1"
     assert "KILL" in first["failure"]["message"]
     assert second["status"] == "ok"
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert [(c["n_ok"], c["n_failed"]) for c in summary["cells"]] == [(0, 1), (1, 0)]
     assert summary["cells"][0]["metrics"]["aggregate_btc_bps"]["median"] is None
     assert left_behind() == []
@@ -254,7 +254,7 @@ def test_a_lost_receiver_leaves_its_trials_unmeasured_and_the_run_continues(
     os.kill(first_process(agent), signal.SIGKILL)  # the VM's first process: all of it goes
     ended = osmef.finish(process)
     assert ended.code == 4, ended.err
-    (second,) = trials(osmef.run)
+    (second,) = osmef.trials
     assert (second["index"], second["status"]) == (2, "ok")
     said = " ".join(ended.err.split())
     assert "error: receiver-h1-t1: lost since 20" in said
@@ -298,7 +298,7 @@ def test_failed_trials_are_measured_again_on_request(osmef: Osmef, left_behind: 
     summary = ended.json()["summary"]
     assert [(cell["n_ok"], cell["n_failed"]) for cell in summary["cells"]] == [(1, 0), (1, 0)]
     assert summary["run"]["repeated"] == 1
-    assert [(one["index"], one["status"]) for one in trials(osmef.run)] == [
+    assert [(one["index"], one["status"]) for one in osmef.trials] == [
         *((1, "failed"), (2, "ok"), (1, "ok"))
     ]
     assert "Invalid value for '--again'" in osmef("resume", "--again", "all", str(osmef.run)).err
@@ -320,7 +320,7 @@ def test_a_link_that_is_cut_in_a_transfer_fails_the_trial_with_a_reason(
     subprocess.run([*enter(agent, "--net"), sys.executable, "-c", cut], check=True)
     ended = osmef.finish(process)
     assert ended.code == 1, ended.err
-    (trial,) = trials(osmef.run)
+    (trial,) = osmef.trials
     assert trial["failure"]["kind"] == "agent"
     assert "stalled" in trial["failure"]["message"]
     assert "links" in trial["failure"]["cure"]
@@ -349,7 +349,8 @@ def test_a_full_disk_stops_the_run_and_it_is_resumed_with_free_space(
     assert "Traceback" not in ended.err
     (kept,) = (osmef.directory / "kept").iterdir()
     assert [p.run for p in sandbox.marked() if p.run == kept.name] == []
-    done = [trial["index"] for trial in trials(kept)]
+    lines = (kept / "trials.jsonl").read_text().splitlines()
+    done = [json.loads(line)["index"] for line in lines]
     assert 0 < len(done) < 120
     assert done == list(range(1, len(done) + 1))
 
@@ -401,10 +402,6 @@ def test_a_missing_sshd_is_reported_with_the_package_to_install(osmef: Osmef) ->
     assert not (osmef.directory / "results").exists(), "nothing was made"
 
 
-def trials(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines()]
-
-
 def busy_agents(controller: int) -> dict[str, int]:
     """Wait until two agents of a run move data; return their processes by endpoint."""
     pause = threading.Event()
@@ -442,13 +439,3 @@ def first_process(pid: int) -> int:
         if fields["NSpid"].split()[-1] == "1":
             return pid
         pid = int(fields["PPid"])
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the processes under one."""
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        children = [int(c) for t in tasks for c in (t / "children").read_text().split()]
-    except OSError:
-        return []
-    return [*children, *(d for child in children for d in descendants(child))]

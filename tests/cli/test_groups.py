@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 import pytest
 
 import osmef as package
 from tests.cli.conftest import Osmef
-
-
-def trials_of(osmef: Osmef) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (osmef.run / "trials.jsonl").read_text().splitlines()]
 
 
 def test_the_plan_names_no_sender_among_the_receivers(osmef: Osmef) -> None:
@@ -54,7 +48,7 @@ repeat: 1
     ended = osmef("run", osmef.write(text))
     assert ended.code == 0, ended.err
     assert left_behind() == []
-    for trial in trials_of(osmef):
+    for trial in osmef.trials:
         assert trial["senders"] == ["sender-h1-t1", "sender-h1-t1-m2"]
         assert len({(t["sender"]["endpoint"], t["receiver"]["endpoint"])
                     for t in trial["transfers"]}) == 4  # fmt: skip
@@ -62,7 +56,7 @@ repeat: 1
         assert 0 < trial["metrics"]["jain_fairness_senders"] <= 1
         each = trial["metrics"]["connection_btc_bps"]
         assert trial["metrics"]["aggregate_btc_bps"] == pytest.approx(8 * each)
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert [cell["distance"] for cell in summary["cells"]] == [0, 2]
     assert {len(cell["receivers"]) for cell in summary["cells"]} == {2}
     intervals = pd.read_parquet(osmef.run / "intervals.parquet")
@@ -88,7 +82,7 @@ repeat: 1
     ended = osmef("run", osmef.write(text))
     assert ended.code == 0, ended.err
     assert left_behind() == []
-    for trial in trials_of(osmef):
+    for trial in osmef.trials:
         nodes = trial["senders"]
         assert trial["receivers"] == nodes
         assert {(t["sender"]["endpoint"], t["receiver"]["endpoint"])
@@ -96,7 +90,7 @@ repeat: 1
             (one, other) for one in nodes for other in nodes if one != other
         }  # fmt: skip
         assert (trial["distance"], trial["achieved_placement"]) == (2, "different-host")
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert [len(cell["senders"]) for cell in summary["cells"]] == [2, 3]
     assert len(summary["endpoints"]) == 3
     page = osmef("report", str(osmef.run), "-o", str(osmef.run / "page.html"))
@@ -115,10 +109,10 @@ repeat: 1
 """
     ended = osmef("run", osmef.write(text))
     assert ended.code == 0, ended.err
-    for trial in trials_of(osmef):
+    for trial in osmef.trials:
         measured, beside = trial["transfers"]
         assert (measured["purpose"], beside["purpose"]) == ("measured", "background")
         assert len(beside["receiver"]["flows"]) == trial["values"]["background.connections"]
         assert trial["background"] == "btc"
-    cells = json.loads((osmef.run / "summary.json").read_text())["cells"]
+    cells = osmef.summary["cells"]
     assert all(cell["metrics"]["background_aggregate_btc_bps"]["n"] == 1 for cell in cells)

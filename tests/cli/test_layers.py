@@ -79,7 +79,7 @@ def test_layers_are_measured_between_the_same_machines_and_leave_nothing(
     before = settled(lab)
     ended = osmef("run", scenario(osmef, HERE), prefix=lab.prefix)
     assert ended.code == 0, ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     cells = [(cell["values"]["layer"], cell["n_ok"]) for cell in summary["cells"]]
     names = ["bare", "vxlan", "macvlan", "bridge", "veth-nat", "bridge+vxlan", "vxlan+veth-nat"]
     assert cells == [(name, 1) for name in names]
@@ -151,7 +151,7 @@ def test_layers_of_ipv6_are_measured_and_leave_nothing_also_after_kill_9(
     written = {length: text.format(duration=length, layers=layers) for length in ("300ms", "30s")}
     ended = osmef("run", osmef.write(written["300ms"]), prefix=lab.prefix)
     assert ended.code == 0, ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert [cell["n_ok"] for cell in summary["cells"]] == [1, 1, 1]
     assert state(lab) == before
     process = osmef.start("run", osmef.write(written["30s"]), prefix=lab.prefix)
@@ -212,7 +212,7 @@ def test_layers_are_raised_again_when_a_machine_was_lost_and_is_back(
     assert ended.code == 0, ended.err
     assert "host-2 (b) answers again" in ended.err
     assert "raising vxlan again" in ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert [cell["n_ok"] for cell in summary["cells"]] == [1, 1]
     assert state(lab) == before
     assert lab.left() == []

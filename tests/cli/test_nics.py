@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -92,7 +91,7 @@ def test_layers_of_the_same_cards_stand_by_turns_and_give_them_back(
     ended = osmef("run", scenario(osmef, "200ms"), prefix=prefix)
     assert ended.code == 0, ended.err
     assert sorted(state(lab)) == sorted(before)
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     cells = {cell["values"]["layer"]: cell["n_ok"] for cell in summary["cells"]}
     assert cells == {"bare": 1, "patch": 1, "patch(card=1)": 1, "vxlan+patch": 1}
     told = {
@@ -101,8 +100,7 @@ def test_layers_of_the_same_cards_stand_by_turns_and_give_them_back(
     assert {layer: bool(metric) for layer, metric in told.items()} == {
         "bare": False, "patch": True, "patch(card=1)": True, "vxlan+patch": True,
     }  # fmt: skip
-    lines = (osmef.run / "trials.jsonl").read_text().splitlines()
-    for trial in map(json.loads, lines):
+    for trial in osmef.trials:
         cards = {one["name"] for one in trial["interfaces"]}
         card = {"bare": set(), "patch(card=1)": {"nic2"}}
         assert cards == card.get(trial["values"]["layer"], {"nic1"})

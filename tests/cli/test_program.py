@@ -53,10 +53,10 @@ def test_a_run_has_the_numbers_of_its_programs(
 ) -> None:
     ended = osmef("run", osmef.write(LOCAL))
     assert ended.code == 0, ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     (cell,) = summary["cells"]
     assert cell["metrics"]["rate"]["median"] == pytest.approx(20e6)
-    trials = [json.loads(line) for line in (osmef.run / "trials.jsonl").read_text().splitlines()]
+    trials = osmef.trials
     for trial in trials:
         assert trial["metrics"]["port"] == trial["metrics"]["their_port"]
     (rate, *_) = summary["measures"]

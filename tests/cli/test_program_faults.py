@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -237,10 +236,6 @@ CASES = {
 }
 
 
-def trials(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines()]
-
-
 def one_line(text: str) -> str:
     return " ".join(text.split())
 
@@ -276,7 +271,7 @@ def test_every_fault_fails_its_own_trial_with_where_what_and_cure(
     ended = osmef("run", osmef.write(text))
     assert ended.code == 1, ended.err
     assert "Traceback" not in ended.err
-    told = trials(osmef.run)
+    told = osmef.trials
     assert len(told) == len(CASES)
     for (name, case), trial in zip(CASES.items(), told, strict=True):
         failure = trial["failure"]
@@ -294,7 +289,7 @@ def test_every_fault_fails_its_own_trial_with_where_what_and_cure(
         assert case.cure in failure["cure"], (name, failure)
         assert len(failure["message"]) < 1000, name
     failed = [case for case in CASES.values() if case.said]
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert sum(cell["n_failed"] for cell in summary["cells"]) == len(failed)
     assert left_behind() == []
 
@@ -336,7 +331,7 @@ def test_a_bundle_changed_on_the_endpoint_fails_its_trial_and_is_sent_again(
     workloads = [{**bench(word), **brought} for word in words]
     ended = osmef("run", osmef.write(text_of(workloads)))
     assert ended.code == 1, ended.err
-    told = dict(zip(words, trials(osmef.run), strict=True))
+    told = dict(zip(words, osmef.trials, strict=True))
     assert [trial["metrics"].get("rate") for trial in told.values()] == [7, None] * 3 + [7]
     for word in ("change", "cut", "remove"):
         failure = told[word]["failure"]
@@ -388,7 +383,7 @@ def test_a_bundle_that_changes_on_the_controller_is_not_used(
     name = osmef.write(text_of([bench("1")]))
     ended = osmef("run", name)
     assert ended.code == 0, ended.err
-    assert trials(osmef.run)[0]["metrics"]["rate"] == 7
+    assert osmef.trials[0]["metrics"]["rate"] == 7
     before = {path.name for path in (osmef.directory / "results").iterdir()}
     kept.write_bytes(kept.read_bytes()[:-9])
     ended = osmef("run", name)
@@ -481,7 +476,7 @@ def test_a_lost_connection_leaves_no_process_and_costs_no_trial(osmef: Osmef, la
     assert ended.code == 0, ended.err
     assert "no answer from host-2 (b)" in ended.err
     assert "host-2 (b) answers again" in ended.err
-    assert [trial["status"] for trial in trials(osmef.run)] == ["ok", "ok"]
+    assert [trial["status"] for trial in osmef.trials] == ["ok", "ok"]
     assert lab.left() == []
 
 
@@ -495,7 +490,7 @@ def test_a_cable_that_is_cut_leaves_no_program_beyond_its_deadline(osmef: Osmef,
     lab.plug("up")
     ended = osmef.finish(process)
     assert ended.code == 1, ended.err
-    failed, good = trials(osmef.run)
+    failed, good = osmef.trials
     assert (failed["failure"]["kind"], good["status"]) == ("program", "ok")
     assert "sh: the program still ran after 5 s" in failed["failure"]["message"]
     assert lab.left() == []

@@ -177,10 +177,9 @@ repeat: 1
     ended = osmef("run", osmef.write(text))
     assert ended.code == 0, ended.err
     assert set(package.load(osmef.run)["connections"]) == {1}, "also where it is not swept"
-    lines = (osmef.run / "trials.jsonl").read_text().splitlines()
     mss = {
         trial["values"]["layer"]: trial["transfers"][0]["sender"]["flows"][0]["tcp"]["mss"]
-        for trial in map(json.loads, lines)
+        for trial in osmef.trials
     }
     assert mss["overlay"] < mss["bare"], "VXLAN takes 50 bytes of every packet"
 
@@ -195,7 +194,7 @@ repeat: 1
 """
     ended = osmef("run", osmef.write(text))
     assert ended.code == 0, ended.err
-    trials = map(json.loads, (osmef.run / "trials.jsonl").read_text().splitlines())
+    trials = osmef.trials
     mss = {
         (trial["values"]["family"], trial["distance"]): flow["tcp"]["mss"]
         for trial in trials
@@ -203,7 +202,7 @@ repeat: 1
     }
     assert mss.keys() == {("ipv4", 2), ("ipv4", 4), ("ipv6", 2), ("ipv6", 4)}
     assert {mss["ipv4", distance] - mss["ipv6", distance] for distance in (2, 4)} == {20}
-    endpoints = json.loads((osmef.run / "summary.json").read_text())["endpoints"]
+    endpoints = osmef.summary["endpoints"]
     assert len({end["data_address6"] for end in endpoints}) == len(endpoints)
 
 
@@ -240,7 +239,7 @@ parallel: 2
     assert ended.code == 0, ended.err
     spans = [
         (trial["transfers"][0]["receiver"]["start_realtime_ns"], trial["transfers"][0]["receiver"])
-        for trial in map(json.loads, (osmef.run / "trials.jsonl").read_text().splitlines())
+        for trial in osmef.trials
     ]
     first_end = min(start + 1e9 * end["elapsed_s"] for start, end in spans)
     assert max(start for start, _ in spans) < first_end

@@ -62,7 +62,7 @@ def test_a_run_leaves_nothing_behind_and_records_the_file_system(
     ended = osmef("run", scenario(osmef, folder))
     assert ended.code == 0, ended.err
     assert names(folder) == ["kept"]
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     for one in summary["endpoints"]:
         assert one["facts"]["before"]["file_systems"][str(folder)]["total_bytes"] > 0
     assert osmef("reap").out == "nothing left\n"
@@ -81,7 +81,7 @@ def test_a_run_directory_in_memory_is_warned_of_at_once_and_in_the_summary(
     told = "the directory of the run is in memory there (tmpfs): no disk is measured"
     assert f"note: loopback-h1-t1: {told}" in ended.err
     assert told in " ".join(ended.out.split())
-    warnings = json.loads((osmef.run / "summary.json").read_text())["run"]["warnings"]
+    warnings = osmef.summary["run"]["warnings"]
     assert f"loopback-h1-t1: {told}" in warnings
 
 

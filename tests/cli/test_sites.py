@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -40,7 +39,7 @@ def test_a_run_measures_from_site_to_site_and_leaves_nothing(osmef: Osmef, lab: 
     ended = osmef("run", scenario(osmef), prefix=lab.prefix)
     assert ended.code == 0, ended.err
     assert "here: logging in to 1 static host\n" in ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert summary["run"]["provider"] == "static"
     assert summary["run"]["sites"] == {"here": "static", "there": "static"}
     places = {one["name"]: one["achieved"] for one in summary["endpoints"]}
@@ -94,7 +93,7 @@ def test_one_run_compares_two_clouds(osmef: Osmef, left_behind: Callable[[], lis
     ended = osmef("run", osmef.write(TWO_CLOUDS))
     assert ended.code == 0, ended.err
     assert "Sites: slow (local), fast (local)." in ended.out
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     slow, fast = (cell["metrics"]["aggregate_btc_bps"]["median"] for cell in summary["cells"])
     assert slow < fast
     assert [cell["distance"] for cell in summary["cells"]] == [2, 2]

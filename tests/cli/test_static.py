@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import subprocess
@@ -43,7 +42,7 @@ def scenario(osmef: Osmef, duration: str = "300ms", hosts: str = HOSTS) -> str:
 def test_a_run_measures_between_two_machines_and_leaves_nothing(osmef: Osmef, lab: Lab) -> None:
     ended = osmef("run", scenario(osmef), prefix=lab.prefix)
     assert ended.code == 0, ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert [cell["n_ok"] for cell in summary["cells"]] == [2, 2]
     places = {one["name"]: one["achieved"] for one in summary["endpoints"]}
     assert {name: (p["host"], p["zone"]) for name, p in places.items()} == {
@@ -67,7 +66,7 @@ def test_vms_with_unknown_hosts_are_measured_only_with_on_mismatch_record(
     assert "the inventory does not say on which host it runs" in refused.err
     ended = osmef("run", osmef.write(f"{text}on_mismatch: record\n"), prefix=lab.prefix)
     assert ended.code == 0, ended.err
-    for cell in json.loads((osmef.run / "summary.json").read_text())["cells"]:
+    for cell in osmef.summary["cells"]:
         assert (cell["n_ok"], cell["placement"]) == (2, "different-host")
         assert (cell["achieved_placement"], cell["distance"]) == (None, None)
         assert {"placement", "distance"} <= set(cell["mismatch"])
@@ -85,7 +84,7 @@ def test_after_kill_9_the_machines_clean_themselves_and_the_run_is_resumed(
     until(lambda: lab.left() == [])
     ended = osmef("resume", str(osmef.run), prefix=lab.prefix)
     assert ended.code == 0, ended.err
-    assert [json.loads(line)["status"] for line in trials_of(osmef)] == ["ok"] * 4
+    assert [trial["status"] for trial in osmef.trials] == ["ok"] * 4
     assert lab.left() == []
     assert osmef("reap", prefix=lab.prefix).out == "nothing left\n"
 
@@ -140,20 +139,16 @@ def test_a_machine_behind_nat_is_measured_at_the_address_that_is_translated(
     osmef.write(hosts, "hosts.yaml")
     ended = osmef("run", name, prefix=lab.prefix)
     assert ended.code == 1
-    (failure, *_) = [json.loads(line)["failure"] for line in trials_of(osmef)]
+    (failure, *_) = [trial["failure"] for trial in osmef.trials]
     assert "listen_address" in failure["cure"]
     shutil.rmtree(osmef.run)
     osmef.write(hosts.replace("4.2", "4.2, listen_address: 10.9.3.2"), "hosts.yaml")
     ended = osmef("run", name, prefix=lab.prefix)
     assert ended.code == 0, ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     (end,) = [one for one in summary["endpoints"] if one["name"] == "host-2"]
     assert (end["data_address"], end["listen_address"]) == ("10.9.4.2", "10.9.3.2")
     assert [cell["n_ok"] for cell in summary["cells"]] == [2, 2]
-
-
-def trials_of(osmef: Osmef) -> list[str]:
-    return (osmef.run / "trials.jsonl").read_text().splitlines()
 
 
 def test_ctrl_c_cleans_the_machines_and_the_run_can_go_on(osmef: Osmef, lab: Lab) -> None:
@@ -178,7 +173,7 @@ def test_a_machine_that_boots_in_a_run_costs_no_trial(osmef: Osmef, lab: Lab) ->
         ended = osmef.finish(process)
         assert ended.code == 0, said + ended.err
         assert "host-2 (b) answers again" in ended.err
-        assert [json.loads(line)["status"] for line in trials_of(osmef)] == ["ok"] * 4
+        assert [trial["status"] for trial in osmef.trials] == ["ok"] * 4
         assert lab.left() == []
         assert osmef("reap", prefix=lab.prefix).out == "nothing left\n"
 
@@ -193,7 +188,7 @@ def test_a_run_killed_while_waiting_for_a_machine_is_resumed(osmef: Osmef, lab: 
     with lab.switched_on("b"):
         ended = osmef("resume", str(osmef.run), prefix=lab.prefix)
         assert ended.code == 0, ended.err
-        assert [json.loads(line)["status"] for line in trials_of(osmef)] == ["ok"] * 4
+        assert [trial["status"] for trial in osmef.trials] == ["ok"] * 4
         assert lab.left() == []
 
 
@@ -215,7 +210,7 @@ def test_ctrl_c_ends_the_wait_for_a_machine_and_the_run_is_resumed_once_it_is_ba
     with lab.switched_on("b"):
         ended = osmef("resume", str(osmef.run), prefix=lab.prefix)
         assert ended.code == 0, ended.err
-        assert [json.loads(line)["status"] for line in trials_of(osmef)] == ["ok"] * 4
+        assert [trial["status"] for trial in osmef.trials] == ["ok"] * 4
         assert lab.left() == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from tests.cli.conftest import Osmef
@@ -17,8 +16,7 @@ def run(osmef: Osmef, text: str) -> dict[str, Any]:
     osmef.write(f"name: rates\n{CLOUD}\n{text}")
     done = osmef("run", "scenario.yaml")
     assert done.code == 0, done.err
-    found: dict[str, Any] = json.loads((osmef.run / "summary.json").read_text())
-    return found
+    return osmef.summary
 
 
 def test_a_ping_pong_of_messages_is_no_faster_than_the_link(osmef: Osmef) -> None:

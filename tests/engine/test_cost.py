@@ -28,7 +28,7 @@ TWO_FLAVORS = "endpoints: {sender: {}, receiver: {flavor: medium}}"
 
 
 @pytest.fixture(autouse=True)
-def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_price_list_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
 

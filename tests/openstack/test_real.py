@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ def run(real_cloud: RealCloud, tmp_path_factory: pytest.TempPathFactory) -> Any:
         assert ended.code == 0, ended.err
         assert left == []
         assert things(real_cloud) <= before
-    return json.loads((osmef.run / "summary.json").read_text())
+    return osmef.summary
 
 
 def owned(cloud: str) -> list[Any]:

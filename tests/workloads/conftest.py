@@ -19,6 +19,7 @@ from osmef.remote.session import SshSession
 from osmef.scenario.fields import DATA_PORTS, EndpointKind
 from osmef.scenario.location import Location
 from osmef.workloads.tasks import Pair
+from tests.processes import commands
 from tests.sshd import Sshd
 from tests.unique import unique
 from tests.waiting import until
@@ -83,12 +84,7 @@ class Victim:
 
 def processes_of(argv: list[bytes]) -> list[int]:
     """Return the processes of a command line, the oldest first."""
-    found = []
-    for directory in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
-        with suppress(OSError):
-            if (directory / "cmdline").read_bytes().split(b"\0") == argv:
-                found.append(int(directory.name))
-    return found
+    return sorted(pid for pid, words in commands().items() if words == argv)
 
 
 MakeHosts = Callable[..., list[Victim]]

@@ -73,16 +73,6 @@ class Lab:
         access = {**self.access, "cloud": profile}
         return [f"{one.kind} {one.name}" for one in AwsProvider.owned(access)]
 
-    def journal(self) -> list[tuple[str, str]]:
-        """Return the events of the run and the kinds of things that they are about."""
-        path = self.osmef.run / "journal.jsonl"
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        return [(one["event"], one.get("resource", {}).get("kind", "")) for one in lines]
-
-    @property
-    def summary(self) -> Any:
-        return json.loads((self.osmef.run / "summary.json").read_text())
-
 
 @pytest.fixture(scope="session")
 def aws_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
@@ -144,10 +134,7 @@ def lab(aws_cloud: Cloud, credentials: Path, tmp_path: Path) -> Iterator[Lab]:
     osmef = Osmef(tmp_path, ("osmef.providers.aws.provider", "tests.providers.quick_command"))
     osmef.end_s = 120.0
     yield Lab(aws_cloud, osmef)
-    for process in osmef.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    osmef.close()
     called = {call.permission for call in aws_cloud.calls}
     aws_cloud.reset()
     assert called <= allowed(), "the policy of the docs does not allow all that was called"

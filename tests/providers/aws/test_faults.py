@@ -36,7 +36,7 @@ def test_transient_errors_are_retried_and_nothing_is_created_twice(lab: Lab) -> 
     ended = lab("run", lab.write())
     assert ended.code == 0, ended.err
     assert [fault.action for fault in faults if fault.times] == []
-    made = [kind for event, kind in lab.journal() if event == "created"]
+    made = lab.osmef.kinds_of("created")
     assert (made.count("instance"), made.count("vpc"), made.count("key-pair")) == (2, 1, 1)
     assert len(list(lab.cloud.backends()[0].all_instances())) == 2  # and no third, terminated
     assert lab.owned() == []
@@ -61,8 +61,8 @@ def test_a_failure_in_the_middle_of_making_leaves_nothing(lab: Lab, lagging: boo
     ended = lab("run", lab.write())
     lab.cloud.faults.clear()
     assert ended.code == 3
-    made = [kind for event, kind in lab.journal() if event == "created"]
-    gone = [kind for event, kind in lab.journal() if event == "destroyed"]
+    made = lab.osmef.kinds_of("created")
+    gone = lab.osmef.kinds_of("destroyed")
     assert made.count("instance") == 1
     assert set(made) == set(gone)
     assert lab.owned() == []
@@ -74,7 +74,7 @@ def test_the_next_zone_is_taken_where_one_has_no_room(lab: Lab) -> None:
     ended = lab("run", lab.write(placement="different-host"))
     assert ended.code == 0, ended.err
     assert "no capacity in" in ended.err
-    zones = {end["achieved"]["zone"] for end in lab.summary["endpoints"]}
+    zones = {end["achieved"]["zone"] for end in lab.osmef.summary["endpoints"]}
     assert len(zones) == 1
     assert lab.owned() == []
 
@@ -87,7 +87,7 @@ def test_hosts_are_given_back_where_a_zone_has_no_room_for_all(lab: Lab) -> None
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
     assert "no capacity in euc1-az1" in ended.err
-    assert {end["achieved"]["zone"] for end in lab.summary["endpoints"]} == {"euc1-az2"}
+    assert {end["achieved"]["zone"] for end in lab.osmef.summary["endpoints"]} == {"euc1-az2"}
     states = [host.state for host in lab.cloud.backends()[0].hosts.values()]
     assert states == ["released"] * 3
     assert lab.owned() == []
@@ -159,7 +159,7 @@ def test_different_partitions_alone_do_not_prove_different_hosts(lab: Lab) -> No
     ended = lab("run", lab.write(placement="different-host"))
     assert ended.code == 1
     assert "the achieved placement is unknown, not different-host" in ended.err
-    (cell,) = lab.summary["cells"]
+    (cell,) = lab.osmef.summary["cells"]
     assert (cell["n_ok"], cell["n_failed"]) == (0, 1)
     assert lab.owned() == []
 
@@ -178,7 +178,7 @@ def test_killed_before_the_answer_leaves_what_reap_finds(lab: Lab) -> None:
     ended = lab("reap", "--yes")
     assert ended.code == 0, ended.err
     assert lab.owned() == []
-    assert {event for event, _kind in lab.journal()} >= {"intend", "destroyed"}
+    assert {event for event, _kind in lab.osmef.events} >= {"intend", "destroyed"}
 
 
 def test_a_killed_run_is_resumed(lab: Lab) -> None:
@@ -186,7 +186,7 @@ def test_a_killed_run_is_resumed(lab: Lab) -> None:
     assert lab("run", lab.write()).code == -signal.SIGKILL
     ended = lab("resume", str(lab.osmef.run))
     assert ended.code == 0, ended.err
-    (cell,) = lab.summary["cells"]
+    (cell,) = lab.osmef.summary["cells"]
     assert cell["n_ok"] == 1
     assert lab.owned() == []
 

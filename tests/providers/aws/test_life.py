@@ -19,13 +19,13 @@ def test_a_run_measures_between_partitions_and_leaves_nothing(lab: Lab) -> None:
     cost = priced("aws", REGION, "c5.large")
     ended = lab("run", lab.write(placement="different-host", **cost))
     assert ended.code == 0, ended.err
-    (cell,) = lab.summary["cells"]
+    (cell,) = lab.osmef.summary["cells"]
     assert (cell["n_ok"], cell["achieved_placement"], cell["distance"]) == (1, "different-host", 2)
-    check_price(lab.summary)
-    assert all(end["image"].startswith("ami-") for end in lab.summary["endpoints"])
+    check_price(lab.osmef.summary)
+    assert all(end["image"].startswith("ami-") for end in lab.osmef.summary["endpoints"])
     assert lab.owned() == []
-    made = [kind for event, kind in lab.journal() if event == "created"]
-    gone = [kind for event, kind in lab.journal() if event == "destroyed"]
+    made = lab.osmef.kinds_of("created")
+    gone = lab.osmef.kinds_of("destroyed")
     assert sorted(made) == sorted(gone)
     assert made.count("instance") == 2
     pages = [one for one in lab.cloud.requests("DescribeInstances") if "NextToken" in one]
@@ -39,7 +39,7 @@ def test_two_vpcs_communicate_over_public_addresses_with_keys_from_the_console(l
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    assert [cell["distance"] for cell in lab.summary["cells"]] == [4]
+    assert [cell["distance"] for cell in lab.osmef.summary["cells"]] == [4]
     assert lab.owned() == []
 
 
@@ -52,9 +52,9 @@ def test_accounts_are_tenants(lab: Lab) -> None:
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    (cell,) = lab.summary["cells"]
+    (cell,) = lab.osmef.summary["cells"]
     assert (cell["n_ok"], cell["distance"]) == (1, 4)
-    tenants = {end["achieved"]["tenant"].split("/")[0] for end in lab.summary["endpoints"]}
+    tenants = {end["achieved"]["tenant"].split("/")[0] for end in lab.osmef.summary["endpoints"]}
     assert tenants == set(ACCOUNTS.values())
     assert lab.owned() == lab.owned("blue") == []
 
@@ -66,7 +66,7 @@ def test_dedicated_hosts_guarantee_both_placements(lab: Lab) -> None:
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    cells = {cell["placement"]: cell["distance"] for cell in lab.summary["cells"]}
+    cells = {cell["placement"]: cell["distance"] for cell in lab.osmef.summary["cells"]}
     assert cells == {"same-host": 0, "different-host": 2}
     assert lab.owned() == []
 
@@ -82,7 +82,7 @@ def test_a_placement_that_ec2_cannot_guarantee_is_rejected_with_an_alternative(l
 def test_racks_keep_instances_apart(lab: Lab) -> None:
     ended = lab("run", lab.write(placement_by="spread", placement="different-host"))
     assert ended.code == 0, ended.err
-    (cell,) = lab.summary["cells"]
+    (cell,) = lab.osmef.summary["cells"]
     assert (cell["achieved_placement"], cell["distance"]) == ("different-host", 2)
     (group,) = lab.cloud.requests("CreatePlacementGroup")
     assert group["Strategy"] == "spread"
@@ -93,9 +93,9 @@ def test_racks_keep_instances_apart(lab: Lab) -> None:
 def test_a_cluster_group_guarantees_no_host_and_its_rack_is_recorded(lab: Lab) -> None:
     ended = lab("run", lab.write(placement_by="cluster", placement="any"))
     assert ended.code == 0, ended.err
-    (cell,) = lab.summary["cells"]
+    (cell,) = lab.osmef.summary["cells"]
     assert (cell["n_ok"], cell["achieved_placement"]) == (1, None)
-    racks = {end["achieved"]["rack"] for end in lab.summary["endpoints"]}
+    racks = {end["achieved"]["rack"] for end in lab.osmef.summary["endpoints"]}
     assert len(racks) == 1
     assert lab.owned() == []
 
@@ -118,8 +118,8 @@ def test_all_supported_instance_settings_are_applied(lab: Lab) -> None:
     assert len({one["ClientToken"] for one in requests}) == 2
     data = [base64.b64decode(one["UserData"]).decode() for one in requests]
     assert all(re.search(r'"shutdown",\s+"-P",\s+"\+\d+"', one) for one in data)
-    assert len({end["image"] for end in lab.summary["endpoints"]}) == 1
-    flavors = {end["flavor"] for end in lab.summary["endpoints"]}
+    assert len({end["image"] for end in lab.osmef.summary["endpoints"]}) == 1
+    flavors = {end["flavor"] for end in lab.osmef.summary["endpoints"]}
     assert "m5.large" in flavors
     assert len(flavors) == 2
     assert lab.owned() == []

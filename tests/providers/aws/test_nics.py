@@ -92,8 +92,8 @@ def test_nics_are_on_subnets_of_the_run_and_identified_by_their_mac_addresses(
 def test_a_run_with_cards_leaves_nothing(lab: Lab) -> None:
     ended = lab("run", lab.write(placement="different-host", endpoints=CARDS))
     assert ended.code == 0, ended.err
-    made = [kind for event, kind in lab.journal() if event == "created"]
-    gone = [kind for event, kind in lab.journal() if event == "destroyed"]
+    made = lab.osmef.kinds_of("created")
+    gone = lab.osmef.kinds_of("destroyed")
     assert sorted(made) == sorted(gone)
     assert made.count("network-interface") == 4
     assert lab.owned() == []

@@ -132,16 +132,6 @@ class Lab:
         found = AzureProvider.owned({"uri": self.arm.url})
         return [f"{one.kind} {one.name}" for one in found]
 
-    def journal(self, event: str) -> list[str]:
-        """Return the kinds of what the journal tells of an event."""
-        lines = (self.osmef.run / "journal.jsonl").read_text().splitlines()
-        notes = [json.loads(line) for line in lines]
-        return [note["resource"]["kind"] for note in notes if note["event"] == event]
-
-    @property
-    def summary(self) -> Any:
-        return json.loads((self.osmef.run / "summary.json").read_text())
-
 
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lab]:
@@ -155,7 +145,4 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lab]:
         osmef = Osmef(directory, ("osmef.providers.azure.provider",))
         osmef.end_s = 200.0
         yield Lab(arm, osmef, inside)
-        for process in osmef.started:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+        osmef.close()

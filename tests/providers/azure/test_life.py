@@ -25,19 +25,19 @@ def test_a_run_measures_apart_and_between_networks(lab: Lab) -> None:
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    cells = {cell["tenancy"]: cell for cell in lab.summary["cells"]}
+    cells = {cell["tenancy"]: cell for cell in lab.osmef.summary["cells"]}
     assert all(cell["metrics"]["aggregate_btc_bps"]["median"] > 0 for cell in cells.values())
     # Fault domains of one set differ; of two networks' VMs nobody can tell.
     found = {name: (cell["achieved_placement"], cell["distance"]) for name, cell in cells.items()}
     assert found == {"same-tenant": ("different-host", 2), "different-tenant": (None, 4)}
-    ends = lab.summary["endpoints"]
+    ends = lab.osmef.summary["endpoints"]
     assert {end["image"] for end in ends} == {"Debian:debian-12:12-gen2:0.20250101.10"}
     assert {end["achieved"]["region"] for end in ends} == {REGION}
     assert {end["price"]["amount"] for end in ends} == {0.115}  # of the list that comes with OSMeF
-    assert 0 < lab.summary["run"]["cost"]["amount"] < 100
+    assert 0 < lab.osmef.summary["run"]["cost"]["amount"] < 100
     assert lab.owned() == []
     assert lab.arm.things == {}
-    made, gone = lab.journal("created"), lab.journal("destroyed")
+    made, gone = lab.osmef.kinds_of("created"), lab.osmef.kinds_of("destroyed")
     assert sorted(made) == sorted(gone)
     assert made.count("vm") == len(ends)
 
@@ -59,7 +59,7 @@ def test_subscriptions_are_tenants_and_host_keys_come_from_the_console(lab: Lab)
     ended = lab.osmef.finish(process)
     assert ended.code == 0, ended.err
     assert not any("ssh_keys" in config for config in told)
-    places = [end["achieved"] for end in lab.summary["endpoints"]]
+    places = [end["achieved"] for end in lab.osmef.summary["endpoints"]]
     # Each subscription numbers the zones of the region in its own way.
     assert sorted(one["zones"] for one in vms) == [["1"], ["3"]]
     assert {place["zone"] for place in places} == {f"{REGION}-az1"}
@@ -79,12 +79,12 @@ def test_dedicated_hosts_guarantee_both_placements_and_a_misplaced_vm_is_recreat
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    assert {one["placement"]: one["distance"] for one in lab.summary["cells"]} == {
+    assert {one["placement"]: one["distance"] for one in lab.osmef.summary["cells"]} == {
         "same-host": 0,
         "different-host": 2,
     }
     assert "recreating" in ended.err
-    assert [len(end["earlier"]) for end in lab.summary["endpoints"]].count(1) == 1
+    assert [len(end["earlier"]) for end in lab.osmef.summary["endpoints"]].count(1) == 1
     assert lab.arm.things == {}
 
 
@@ -139,7 +139,7 @@ def test_a_killed_run_is_resumed(lab: Lab) -> None:
     assert lab("run", lab.write()).code == -signal.SIGKILL
     ended = lab("resume", str(lab.osmef.run))
     assert ended.code == 0, ended.err
-    (cell,) = lab.summary["cells"]
+    (cell,) = lab.osmef.summary["cells"]
     assert cell["n_ok"] == 1
     assert lab.arm.things == {}
 

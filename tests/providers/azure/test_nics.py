@@ -77,7 +77,7 @@ def test_a_run_with_extra_nics_leaves_nothing_even_of_a_recreated_vm(lab: Lab) -
     )
     assert ended.code == 0, ended.err
     assert "recreating" in ended.err
-    assert lab.journal("created").count("network-interface") == 6
+    assert lab.osmef.kinds_of("created").count("network-interface") == 6
     assert lab.arm.things == {}
 
 

@@ -31,7 +31,7 @@ def test_a_vm_and_a_machine_outside_measure_both_ways(lab: Lab, tmp_path: Path) 
         scenario = both_ways(provider_of(lab), machine)
         ended = lab("run", lab.osmef.write(json.dumps(scenario), "sites.json"))
     assert ended.code == 0, ended.err
-    check(lab.summary)
+    check(lab.osmef.summary)
     assert lab.owned() == []
 
 
@@ -57,8 +57,8 @@ def test_two_regions_of_one_subscription_are_two_sites(lab: Lab) -> None:
     scenario = two_sites(near=provider_of(lab), far=provider_of(lab, region=FAR))
     ended = lab("run", lab.osmef.write(json.dumps(scenario), "sites.json"))
     assert ended.code == 0, ended.err
-    check(lab.summary)
-    places = [end["achieved"] for end in lab.summary["endpoints"]]
+    check(lab.osmef.summary)
+    places = [end["achieved"] for end in lab.osmef.summary["endpoints"]]
     assert [(one["site"], one["region"]) for one in places] == [("near", REGION), ("far", FAR)]
     assert lab.arm.things == {}
 
@@ -102,8 +102,8 @@ def test_from_azure_to_ec2_and_back(
         ended = lab("run", lab.osmef.write(json.dumps(scenario), "sites.json"))
         left = AwsProvider.owned({"region": EC2, "uri": cloud.url})
     assert ended.code == 0, ended.err
-    check(lab.summary)
-    assert lab.summary["run"]["provider"] == "azure+aws"
-    places = [end["achieved"] for end in lab.summary["endpoints"]]
+    check(lab.osmef.summary)
+    assert lab.osmef.summary["run"]["provider"] == "azure+aws"
+    places = [end["achieved"] for end in lab.osmef.summary["endpoints"]]
     assert [(one["site"], one["region"]) for one in places] == [("azure", REGION), ("ec2", EC2)]
     assert (left, lab.arm.things) == ([], {})

@@ -41,10 +41,7 @@ def lab(gce_cloud: GceCloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     osmef = Osmef(tmp_path, ("osmef.providers.gce.provider", "tests.providers.quick_command"))
     osmef.end_s = 240.0
     yield Lab(gce_cloud, osmef)
-    for process in osmef.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    osmef.close()
     monkeypatch.setenv(*credentials)  # a test may have taken them away
     for project in PROJECTS:
         left = GceProvider.owned({"cloud": project, "uri": gce_cloud.url})

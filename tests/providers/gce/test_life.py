@@ -19,8 +19,8 @@ def test_run_measures_on_different_hosts_and_leaves_nothing(lab: Lab) -> None:
     ended = lab("run", lab.write(placement="different-host", **cost))
 
     assert ended.code == 0, ended.err
-    check_price(lab.summary)
-    (cell,) = lab.summary["cells"]
+    check_price(lab.osmef.summary)
+    (cell,) = lab.osmef.summary["cells"]
     assert (cell["n_ok"], cell["achieved_placement"], cell["distance"]) == (1, "different-host", 2)
     assert lab.owned() == []
 
@@ -36,7 +36,7 @@ def test_killed_run_is_resumed_with_vms_of_the_same_names(lab: Lab) -> None:
 
     assert {"instance", "network", "subnet", "firewall"} <= {one.split()[0] for one in left}
     assert ended.code == 0, ended.err
-    assert [cell["n_ok"] for cell in lab.summary["cells"]] == [1]
+    assert [cell["n_ok"] for cell in lab.osmef.summary["cells"]] == [1]
     assert lab.owned() == []
 
 
@@ -56,9 +56,9 @@ def test_networks_of_one_project_are_tenants_that_meet_on_the_internet(lab: Lab)
     ended = lab("run", lab.write(placement="different-host", sweep=sweep))
 
     assert ended.code == 0, ended.err
-    distances = {cell["tenancy"]: cell["distance"] for cell in lab.summary["cells"]}
+    distances = {cell["tenancy"]: cell["distance"] for cell in lab.osmef.summary["cells"]}
     assert distances == {"same-tenant": 2, "different-tenant": 4}
-    assert all(cell["n_ok"] == 1 for cell in lab.summary["cells"])
+    assert all(cell["n_ok"] == 1 for cell in lab.osmef.summary["cells"])
     assert lab.owned() == []
 
 
@@ -68,9 +68,9 @@ def test_projects_are_tenants(lab: Lab) -> None:
     ended = lab("run", scenario)
 
     assert ended.code == 0, ended.err
-    (cell,) = lab.summary["cells"]
+    (cell,) = lab.osmef.summary["cells"]
     assert (cell["n_ok"], cell["distance"]) == (1, 4)
-    places = [end["achieved"] for end in lab.summary["endpoints"]]
+    places = [end["achieved"] for end in lab.osmef.summary["endpoints"]]
     assert {(place["tenant"], place["host_scope"]) for place in places} == set(projects.items())
     assert lab.owned() == lab.owned("beta-2") == []
 
@@ -87,7 +87,7 @@ def test_sole_tenant_nodes_keep_vms_on_one_host_and_on_two(lab: Lab) -> None:
     assert ended.code == 0, ended.err
     achieved = {
         cell["placement"]: (cell["achieved_placement"], cell["distance"], cell["n_ok"])
-        for cell in lab.summary["cells"]
+        for cell in lab.osmef.summary["cells"]
     }
     assert achieved == {
         "same-host": ("same-host", 0, 1),
@@ -105,7 +105,7 @@ def test_a_misplaced_vm_is_recreated_elsewhere(lab: Lab) -> None:
         ended = lab("run", scenario)
 
     assert ended.code == 0, ended.err
-    (cell,) = lab.summary["cells"]
+    (cell,) = lab.osmef.summary["cells"]
     assert (cell["achieved_placement"], cell["distance"]) == ("different-host", 2)
     assert lab.owned() == []
 

@@ -73,7 +73,7 @@ def test_a_run_with_cards_leaves_nothing_also_where_it_was_killed(lab: Lab) -> N
     ends = {"sender": {"nics": 2}, "receiver": {"nics": 2}}
     ended = lab("run", lab.write(endpoints=ends, **SCENARIO))
     assert ended.code == 0, ended.err
-    made = [kind for event, kind in lab.journal() if event == "created"]
+    made = lab.osmef.kinds_of("created")
     assert made.count("network") == 3
     assert lab.owned() == []
     fault = lab.cloud.fault("call", INSERT_VM, times=1000, lose=True)

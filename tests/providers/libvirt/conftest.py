@@ -15,7 +15,4 @@ def osmef(tmp_path: Path) -> Iterator[Osmef]:
     command = Osmef(tmp_path)
     command.end_s = 200.0  # emulated guests are slow
     yield command
-    for process in command.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    command.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -42,7 +41,7 @@ def test_debian_with_cloud_init_gets_keys_hostname_and_address(
     osmef.end_s = 1800.0
     ended = osmef("run", osmef.write(text), prefix=lab["alpha"].network)
     assert ended.code == 0, ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert [cell["n_ok"] for cell in summary["cells"]] == [1]
     facts = [one["facts"]["before"] for one in summary["endpoints"]]
     assert {one["distribution"]["id"] for one in facts} == {"debian"}

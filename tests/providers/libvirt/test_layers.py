@@ -30,7 +30,7 @@ def test_layers_between_guests(lab: Lab, guest_image: GuestImage, osmef: Osmef) 
     text = SCENARIO.format(layers=", ".join(KINDS), uri=alpha.uri, image=guest_image.directory)
     ended = osmef("run", osmef.write(text), prefix=alpha.network)
     assert ended.code == 0, ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     cells = {cell["values"]["layer"]: cell["n_ok"] for cell in summary["cells"]}
     assert cells == dict.fromkeys([*KINDS, "geneve+gre"], 1)
     (facts, *_) = (osmef.run / "facts" / "00000").iterdir()

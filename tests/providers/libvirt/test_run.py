@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 from collections.abc import Iterator
@@ -101,13 +100,13 @@ def test_two_tenants_of_one_host_with_what_only_the_kernel_of_the_guests_has(
     text = text.format(**(values(hypervisors, guest_image) | {"control": "cubic"}))
     ended = osmef("run", osmef.write(text), prefix=hypervisors["alpha"].network)
     assert ended.code == 0, ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert [cell["n_ok"] for cell in summary["cells"]] == [1, 1]
     assert [cell["distance"] for cell in summary["cells"]] == [0, 4]
     notes = " ".join(ended.out.split())
     assert "QEMU emulates the CPUs (TCG)" in notes
     assert "it turns on net.ipv4.ip_forward on the host" in notes
-    trials = [json.loads(line) for line in (osmef.run / "trials.jsonl").read_text().splitlines()]
+    trials = osmef.trials
     assert {flow["congestion_control"] for t in trials for flow in _flows(t)} == {"cubic"}
     subnets = {one["data_address"].rpartition(".")[0] for one in summary["endpoints"]}
     assert len(subnets) == 2
@@ -132,7 +131,7 @@ def test_two_hosts_one_of_them_by_ssh(
     scenario = osmef.write(TWO_HOSTS.format(**values(hypervisors, guest_image)))
     ended = osmef("run", scenario, prefix=hypervisors["alpha"].network)
     assert ended.code == 0, ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert [cell["n_ok"] for cell in summary["cells"]] == [1, 1]
     hosts = {one["name"]: one["achieved"]["host"] for one in summary["endpoints"]}
     assert sorted(hosts.values()) == ["alpha", "alpha", "beta"]
@@ -184,7 +183,7 @@ def test_the_network_of_a_remote_host_is_reached_through_it(
     scenario = osmef.write(text.format(**values(hypervisors, guest_image)))
     ended = osmef("run", scenario, prefix=(*alpha.network, "env", f"HOME={home}"))
     assert ended.code == 0, ended.err
-    assert json.loads((osmef.run / "summary.json").read_text())["cells"][0]["n_ok"] == 1
+    assert osmef.summary["cells"][0]["n_ok"] == 1
     assert beta.run("cat", forwarding) == "0\n", "one tenant needs no router"
 
 
@@ -238,7 +237,7 @@ def test_a_guest_measures_with_the_host_that_it_stands_on(
     scenario = osmef.write(text.format(**values(hypervisors, guest_image)))
     ended = osmef("run", scenario, prefix=alpha.network)
     assert ended.code == 0, ended.err
-    summary = json.loads((osmef.run / "summary.json").read_text())
+    summary = osmef.summary
     assert [cell["n_ok"] for cell in summary["cells"]] == [1]
     assert [cell["distance"] for cell in summary["cells"]] == [0]
 

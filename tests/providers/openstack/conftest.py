@@ -51,10 +51,7 @@ def _lab(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
     osmef.end_s = 600.0
     lab = Lab(cloud, osmef)
     yield lab
-    for process in osmef.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    osmef.close()
     for name in lab.dirty:
         left = OpenStackProvider.owned({"cloud": name})
         OpenStackProvider.destroy(left, lambda _resource: None)

@@ -68,16 +68,6 @@ class Lab:
         """Return what is ours in a project, as kind and name."""
         return [f"{one.kind} {one.name}" for one in OpenStackProvider.owned({"cloud": cloud})]
 
-    def journal(self) -> list[tuple[str, str]]:
-        """Return the events of the run and the kinds of things that they are about."""
-        path = self.osmef.run / "journal.jsonl"
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        return [(one["event"], one.get("resource", {}).get("kind", "")) for one in lines]
-
-    @property
-    def summary(self) -> Any:
-        return json.loads((self.osmef.run / "summary.json").read_text())
-
 
 def servers_of(cloud: str) -> list[str]:
     with openstack.connect(cloud=cloud) as api:

@@ -30,10 +30,7 @@ from tests.providers.openstack.keystone import entry, keystone, write_cloud
 def osmef(tmp_path: Path) -> Iterator[Osmef]:
     command = Osmef(tmp_path)
     yield command
-    for process in command.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    command.close()
 
 
 @pytest.fixture(scope="module")

@@ -84,4 +84,4 @@ def test_a_host_on_the_network_of_the_servers_measures_there(lab: Lab, box: dict
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    assert [cell["n_ok"] for cell in lab.summary["cells"]] == [1]
+    assert [cell["n_ok"] for cell in lab.osmef.summary["cells"]] == [1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import openstack
@@ -35,9 +34,7 @@ def builds_of(lab: Lab) -> list[int]:
     Two of one group that are asked for at once come apart more often than not, which nova notes
     when it builds the second one, and builds it again elsewhere.
     """
-    lines = [
-        json.loads(line) for line in (lab.osmef.run / "journal.jsonl").read_text().splitlines()
-    ]
+    lines = lab.osmef.journal
     made = [one["resource"] for one in lines if one["event"] == "created"]
     builds = []
     with openstack.connect(cloud="admin") as admin:

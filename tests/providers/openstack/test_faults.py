@@ -33,7 +33,7 @@ def asked(lab: Lab) -> Iterator[Callable[[], list[dict[str, Any]]]]:
 def intended(lab: Lab, kind: str) -> bool:
     results = lab.osmef.directory / "results"
     journals = list(results.glob("*/journal.jsonl"))
-    return bool(journals) and ("intend", kind) in lab.journal()
+    return bool(journals) and ("intend", kind) in lab.osmef.events
 
 
 def test_killed_between_request_and_answer_leaves_what_reap_finds(lab: Lab) -> None:
@@ -45,8 +45,8 @@ def test_killed_between_request_and_answer_leaves_what_reap_finds(lab: Lab) -> N
         until(lambda: sum(c["method"] == "POST" and c["lost"] for c in calls()) == 2)
         process.kill()
         process.communicate()
-    assert ("intend", "server") in lab.journal()
-    assert ("created", "server") not in lab.journal()
+    assert ("intend", "server") in lab.osmef.events
+    assert ("created", "server") not in lab.osmef.events
     assert len(servers_of("alice")) == 2
     reaped = lab("reap", "--yes")
     assert reaped.code == 0, reaped.err
@@ -55,7 +55,9 @@ def test_killed_between_request_and_answer_leaves_what_reap_finds(lab: Lab) -> N
 
 def test_resources_of_a_killed_run_are_found_by_their_mark_alone(lab: Lab) -> None:
     process = lab.start("run", lab.write())
-    until(lambda: intended(lab, "server") and lab.journal().count(("created", "floating-ip")) == 2)
+    until(
+        lambda: intended(lab, "server") and lab.osmef.events.count(("created", "floating-ip")) == 2
+    )
     process.kill()
     process.communicate()
     left = OpenStackProvider.owned({"cloud": "alice"})
@@ -147,8 +149,7 @@ def test_ports_taken_away_in_a_trial_fail_trials_and_leave_nothing(lab: Lab) -> 
                 api.network.delete_security_group_rule(rule)
     ended = lab.osmef.finish(process)
     assert ended.code == 1, ended.err
-    trials = (lab.osmef.run / "trials.jsonl").read_text().splitlines()
-    failed = [one for one in map(json.loads, trials) if one["status"] == "failed"]
+    failed = [one for one in lab.osmef.trials if one["status"] == "failed"]
     assert failed
     assert all(one["failure"]["cure"] for one in failed)
     assert lab.owned() == []

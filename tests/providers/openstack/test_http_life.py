@@ -35,7 +35,7 @@ def test_run_measures_on_each_placement_and_tenancy_and_leaves_nothing(small_lab
     with recorded(small_lab.cloud) as calls:
         ended = small_lab("run", scenario)
     assert ended.code == 0, ended.err
-    cells = {(c["tenancy"], c["placement"]): c for c in small_lab.summary["cells"]}
+    cells = {(c["tenancy"], c["placement"]): c for c in small_lab.osmef.summary["cells"]}
     assert {place: (c["achieved_placement"], c["distance"]) for place, c in cells.items()} == {
         ("same-tenant", "same-host"): ("same-host", 0),
         ("same-tenant", "different-host"): ("different-host", 2),
@@ -46,8 +46,8 @@ def test_run_measures_on_each_placement_and_tenancy_and_leaves_nothing(small_lab
         assert cell["n_ok"] == 1
         assert cell["metrics"]["aggregate_btc_bps"]["median"] > 0
     assert small_lab.owned("admin") == servers_of("admin") == []
-    made = [kind for event, kind in small_lab.journal() if event == "created"]
-    gone = [kind for event, kind in small_lab.journal() if event == "destroyed"]
+    made = small_lab.osmef.kinds_of("created")
+    gone = small_lab.osmef.kinds_of("destroyed")
     assert sorted(made) == sorted(gone)
     assert made.count("project") == 2
     assert uncompared(calls) == set()
@@ -103,8 +103,8 @@ def test_reap_takes_what_a_killed_run_left_and_no_foreign_server(
         until(lambda: len(list(api.compute.servers())) == 3)
         process.kill()
         process.communicate()
-    assert ("intend", "server") in small_lab.journal()
-    assert ("created", "server") not in small_lab.journal()
+    assert ("intend", "server") in small_lab.osmef.events
+    assert ("created", "server") not in small_lab.osmef.events
     kinds = {one.split()[0] for one in small_lab.owned()}
     assert {"server", "network", "router", "key-pair", "security-group"} <= kinds
     with recorded(small_lab.cloud) as calls:

@@ -21,15 +21,15 @@ def test_a_run_of_one_tenant_keeps_its_placement_and_leaves_nothing(lab: Lab) ->
     scenario = lab.write(sweep={"placement": ["same-host", "different-host"]})
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    cells = {cell["placement"]: cell for cell in lab.summary["cells"]}
+    cells = {cell["placement"]: cell for cell in lab.osmef.summary["cells"]}
     assert {name: cell["distance"] for name, cell in cells.items()} == {
         "same-host": 0,
         "different-host": 2,
     }
     assert all(cell["n_ok"] == 1 for cell in cells.values())
     assert lab.owned() == []
-    made = [kind for event, kind in lab.journal() if event == "created"]
-    gone = [kind for event, kind in lab.journal() if event == "destroyed"]
+    made = lab.osmef.kinds_of("created")
+    gone = lab.osmef.kinds_of("destroyed")
     assert sorted(made) == sorted(gone)
     assert made.count("server") == 4
 
@@ -47,7 +47,7 @@ def test_an_admin_makes_tenants_and_names_hosts(lab: Lab) -> None:
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
     achieved = {
-        c["placement"]: (c["achieved_placement"], c["distance"]) for c in lab.summary["cells"]
+        c["placement"]: (c["achieved_placement"], c["distance"]) for c in lab.osmef.summary["cells"]
     }
     assert achieved == {
         "same-host": ("same-host", 4),
@@ -67,10 +67,10 @@ def test_two_projects_that_are_there_with_their_own_network_on_each_side(lab: La
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    places = [end["achieved"] for end in lab.summary["endpoints"]]
+    places = [end["achieved"] for end in lab.osmef.summary["endpoints"]]
     assert {place["tenant"] for place in places} == {"red", "blue"}
     assert {place["host"] for place in places} <= {"cmp1", "cmp2", "cmp3"}
-    assert [cell["distance"] for cell in lab.summary["cells"]] == [4]
+    assert [cell["distance"] for cell in lab.osmef.summary["cells"]] == [4]
     assert lab.owned() == lab.owned("bob") == []
 
 
@@ -112,6 +112,6 @@ def test_named_resources_are_used_and_kept(lab: Lab) -> None:
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    kinds = {kind for _event, kind in lab.journal() if kind}
+    kinds = {kind for _event, kind in lab.osmef.events if kind}
     assert kinds == {"server", "server-group", "network", "router", "floating-ip"}
     assert lab.owned() == []

@@ -113,7 +113,7 @@ def test_a_recreated_server_has_its_nics(small_lab: Lab) -> None:
 def test_a_run_with_cards_leaves_nothing_also_where_it_was_killed(small_lab: Lab) -> None:
     ended = small_lab("run", small_lab.write(placement="different-host", endpoints=CARDS))
     assert ended.code == 0, ended.err
-    made = [kind for event, kind in small_lab.journal() if event == "created"]
+    made = small_lab.osmef.kinds_of("created")
     assert made.count("network") == 3
     assert small_lab.owned() == []
     lost = r"POST .*/networks$"

@@ -62,6 +62,6 @@ def test_a_member_with_the_role_names_hosts_and_sees_their_names(
 ) -> None:
     ended = lab("run", lab.write(placement=placement, **settings))
     assert ended.code == 0, ended.err
-    achieved = [end["achieved"]["host"] for end in lab.summary["endpoints"]]
+    achieved = [end["achieved"]["host"] for end in lab.osmef.summary["endpoints"]]
     assert sorted(achieved) == hosts.split()
     assert lab.owned() == []

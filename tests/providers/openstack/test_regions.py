@@ -58,12 +58,12 @@ def test_two_regions_are_two_sites_of_a_run(lab: Lab) -> None:
     with recorded(lab.cloud) as calls:
         ended = lab("run", write(lab, endpoints=ends, sweep=sweep))
     assert ended.code == 0, ended.err
-    cells = {cell["key"]: cell for cell in lab.summary["cells"]}
+    cells = {cell["key"]: cell for cell in lab.osmef.summary["cells"]}
     assert {key: (cell["n_ok"], cell["distance"]) for key, cell in cells.items()} == {
         "endpoints.receiver.site=near": (1, 2),
         "endpoints.receiver.site=far": (1, 4),
     }
-    places = [one["achieved"] for one in lab.summary["endpoints"]]
+    places = [one["achieved"] for one in lab.osmef.summary["endpoints"]]
     keystone = lab.cloud.settings.public_url("keystone").split("/")[2]
     assert {(one["site"], one["region"]) for one in places} == {
         ("near", f"{REGION} at {keystone}"),
@@ -96,6 +96,6 @@ def test_two_projects_in_one_region_are_not_taken_for_apart(lab: Lab) -> None:
     ends = {"sender": {"site": "near"}, "receiver": {"site": "far"}}
     ended = lab("run", write(lab, sites=both, endpoints=ends, placement="different-host"))
     assert ended.code == 1, ended.err
-    (cell,) = lab.summary["cells"]
+    (cell,) = lab.osmef.summary["cells"]
     assert (cell["n_ok"], cell["achieved_placement"]) == (0, None)
     assert lab.owned() == lab.owned("bob") == []

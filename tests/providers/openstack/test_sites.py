@@ -18,5 +18,5 @@ def test_a_server_and_a_machine_outside_measure_both_ways(lab: Lab, tmp_path: Pa
         scenario = both_ways(written["provider"], machine)
         ended = lab("run", lab.osmef.write(json.dumps(scenario), "sites.json"))
     assert ended.code == 0, ended.err
-    check(lab.summary)
+    check(lab.osmef.summary)
     assert lab.owned() == []

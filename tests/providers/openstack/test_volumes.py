@@ -56,7 +56,7 @@ def test_servers_boot_from_volumes_of_their_own_which_go(lab: Lab, source: str) 
     with recorded(lab.cloud) as calls:
         ended = lab("run", lab.write(boot=SOURCES[source]))
     assert ended.code == 0, ended.err
-    events = lab.journal()
+    events = lab.osmef.events
     assert events.count(("created", "volume")) == events.count(("destroyed", "volume")) == 2
     made = [call for call in calls if call.method == "POST" and call.path.endswith("/volumes")]
     assert [call.status for call in made] == [202, 202]

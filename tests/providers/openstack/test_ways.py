@@ -59,14 +59,14 @@ def test_on_mismatch_retry_recreates_a_server_at_the_requested_placement(lab: La
     assert len(there) == 2, "the old one goes before anything is measured"
     assert any("-3-" in name for name in there)
     assert allow_ingress == addresses, "an address that was given back lets nobody in"
-    events = lab.journal()
+    events = lab.osmef.events
     assert events.count(("replace", "")) == 1
     assert events.count(("created", "server")) == events.count(("destroyed", "server")) == 3
     assert events.count(("created", "floating-ip")) == 3
     assert events.count(("destroyed", "floating-ip")) == 3
-    (cell,) = lab.summary["cells"]
+    (cell,) = lab.osmef.summary["cells"]
     assert (cell["achieved_placement"], cell["n_ok"]) == ("same-host", 1)
-    earlier = [place["host"] for end in lab.summary["endpoints"] for place in end["earlier"]]
+    earlier = [place["host"] for end in lab.osmef.summary["endpoints"] for place in end["earlier"]]
     assert earlier in (["cmp1"], ["cmp2"])
     assert lab.owned() == lab.owned("bob") == []
 
@@ -93,8 +93,8 @@ def test_config_drive_soft_groups_and_a_flavor_by_its_id(lab: Lab) -> None:
     assert {group.policy for group in groups} == {"soft-affinity", "soft-anti-affinity"}
     members = [member for group in groups for member in group.member_ids]
     assert sorted(members) == sorted(server.id for server in servers)
-    assert {end["flavor"] for end in lab.summary["endpoints"]} == {"m1.tiny"}
-    assert [cell["n_ok"] for cell in lab.summary["cells"]] == [1, 1]
+    assert {end["flavor"] for end in lab.osmef.summary["endpoints"]} == {"m1.tiny"}
+    assert [cell["n_ok"] for cell in lab.osmef.summary["cells"]] == [1, 1]
     assert lab.owned() == []
 
 
@@ -109,8 +109,8 @@ def test_ctrl_c_in_any_phase_leaves_nothing(lab: Lab, phase: str) -> None:
     assert ended.code == 4, ended.err
     assert "stopped by SIGINT" in ended.err
     assert "Traceback" not in ended.err
-    made = [kind for event, kind in lab.journal() if event == "intend"]
-    gone = [kind for event, kind in lab.journal() if event == "destroyed"]
+    made = lab.osmef.kinds_of("intend")
+    gone = lab.osmef.kinds_of("destroyed")
     assert sorted(made) == sorted(gone)
     assert lab.owned() == servers_of("alice") == []
 
@@ -121,5 +121,5 @@ def test_ctrl_c_while_all_is_taken_away_leaves_nothing(lab: Lab) -> None:
     lab.osmef.interrupt(process, signal.SIGINT)
     ended = lab.osmef.finish(process)
     assert ended.code == 0, ended.err
-    assert [cell["n_ok"] for cell in lab.summary["cells"]] == [1]
+    assert [cell["n_ok"] for cell in lab.osmef.summary["cells"]] == [1]
     assert lab.owned() == servers_of("alice") == []

@@ -72,10 +72,6 @@ class Lab:
         ]
         return [f"{one.provider} {one.kind} {one.name}" for one in found]
 
-    @property
-    def summary(self) -> Any:
-        return json.loads((self.osmef.run / "summary.json").read_text())
-
 
 def google_things(cloud: GceCloud) -> list[Resource]:
     """Return what is ours in all projects."""
@@ -127,8 +123,5 @@ def lab(
     osmef = Osmef(tmp_path)
     osmef.end_s = 180.0
     yield Lab(aws, gce, osmef)
-    for process in osmef.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    osmef.close()
     GceProvider.destroy(google_things(gce), lambda _resource: None)

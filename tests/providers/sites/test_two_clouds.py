@@ -15,7 +15,7 @@ def test_a_run_measures_from_one_cloud_to_the_other_and_leaves_nothing(lab: Lab)
     sweep = {"workload.direction": ["forward", "both"]}
     ended = lab("run", lab.write(sweep=sweep))
     assert ended.code == 0, ended.err
-    summary = lab.summary
+    summary = lab.osmef.summary
     assert summary["run"]["provider"] == "aws+gce"
     assert summary["run"]["sites"] == {"ec2": "aws", "google": "gce"}
     places = [one["achieved"] for one in summary["endpoints"]]
@@ -77,7 +77,7 @@ def test_two_regions_of_one_cloud_are_two_sites(lab: Lab, cloud: str, region: st
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    cells = {cell["key"]: cell for cell in lab.summary["cells"]}
+    cells = {cell["key"]: cell for cell in lab.osmef.summary["cells"]}
     assert {key: cell["distance"] for key, cell in cells.items()} == {
         "endpoints.receiver.site=near": 2,
         "endpoints.receiver.site=far": 4,
