@@ -1,4 +1,4 @@
-"""What tests make once and keep for the next time, in the user's cache folder."""
+"""The user's cache folder, for files that tests make once, and its locks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cache() -> Path:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Have a folder to oneself: others that want to make the same wait, and find it made."""
+    """Hold the lock of a folder while it is made: other processes wait, and find it made."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with directory.with_name(f".{directory.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

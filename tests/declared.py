@@ -38,13 +38,13 @@ def measure(name: str) -> Measure:
     return found
 
 
-def told(frame: pd.DataFrame, swept: Iterable[str] = ()) -> pd.DataFrame:
-    """Say of a frame that its columns are what their names are declared to be; return it."""
+def with_measures(frame: pd.DataFrame, swept: Iterable[str] = ()) -> pd.DataFrame:
+    """Return a frame with the declared measures of its columns."""
     return describe_columns(frame, [*_EVERY.values(), *_BACKGROUND.values()], swept)
 
 
 def measures_in(cells: Iterable[CellInfo], others: Iterable[Measure] = ()) -> list[Measure]:
-    """Return the measures of the metrics of cells; of those that nobody declares the others."""
+    """Return the measures of the metrics of cells: ``others``, else the declared ones."""
     more = {one.name: one for one in others}
     names = {name for cell in cells for name in cell.metrics}
     return [*measures(*(names - more.keys())), *more.values()]

@@ -22,7 +22,7 @@ def commands() -> dict[int, list[bytes]]:
 
 
 def descendants(pid: int, called: str = "") -> list[int]:
-    """Return the processes below one, whose names begin so: those of OpenSSH 9.8 are many."""
+    """Return the descendants of a process whose names begin with ``called``, as sshd's do."""
     below: list[int] = []
     for child in _children(pid):
         if _read(f"{child}/comm").startswith(called.encode()):

@@ -1,4 +1,4 @@
-"""Waiting for what comes about by itself, however busy the machine is."""
+"""Waiting for a condition, however busy the machine is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOOK_S = 0.02
 
 
 def until(there: Callable[[], bool]) -> None:
-    """Look until something is there, as a user would with a watch in hand."""
+    """Poll until something is there; fail after five minutes."""
     end = time.monotonic() + _TIMEOUT_S
     waiting = threading.Event()
     while not there():

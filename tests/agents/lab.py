@@ -6,6 +6,7 @@ import json
 import os
 import select
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -159,6 +160,12 @@ def header(flow: int, flows: int, cookie: str = COOKIE, duration_ms: int = 300) 
 
 def dial(port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+
+
+def reset(peer: socket.socket) -> None:
+    """Close a connection by a TCP reset."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
 
 
 def closed_port() -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import signal
 import socket
-import struct
 from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 
-from tests.agents.lab import Event, StartAgent, arm, job
+from tests.agents.lab import Event, StartAgent, arm, job, reset
 from tests.agents.two_ended_jobs import failure, follow, join, keep_quiet, lead, result, take
 
 MS = 1_000_000
@@ -223,11 +222,6 @@ def silence(_: socket.socket) -> None:
 
 def end(peer: socket.socket) -> None:
     peer.shutdown(socket.SHUT_WR)
-
-
-def reset(peer: socket.socket) -> None:
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    peer.close()
 
 
 FAULTS = [(silence, "stalled"), (end, "reset"), (reset, "reset")]

@@ -6,7 +6,6 @@ import fcntl
 import resource
 import signal
 import socket
-import struct
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from tests.agents.lab import (
     dial,
     header,
     job,
+    reset,
     succeed,
     way,
 )
@@ -341,11 +341,6 @@ def send_nothing(_: socket.socket) -> None:
 
 def end(peer: socket.socket) -> None:
     peer.shutdown(socket.SHUT_WR)
-
-
-def reset(peer: socket.socket) -> None:
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    peer.close()
 
 
 @pytest.mark.parametrize(

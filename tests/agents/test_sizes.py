@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.agents.lab import Event, StartAgent, arm, job
+from tests.agents.lab import Event, StartAgent, arm, job, reset
 from tests.agents.two_ended_jobs import failure, follow, join, keep_quiet, lead, result, take
 
 QUICK = {"duration_s": 60, "point_s": 0.002, "min_repetitions": 1, "min_size": 1, "max_size": 96}
@@ -272,11 +272,6 @@ def silence(_: socket.socket) -> None:
 
 def end(peer: socket.socket) -> None:
     peer.shutdown(socket.SHUT_WR)
-
-
-def reset(peer: socket.socket) -> None:
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    peer.close()
 
 
 FAULTS = [(silence, "stalled"), (end, "reset"), (reset, "reset")]

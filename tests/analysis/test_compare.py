@@ -14,7 +14,7 @@ from osmef.analysis.quantiles import ConfidenceInterval
 from osmef.errors import InputError
 from osmef.results.frame import describe_columns
 from osmef.results.measure import Better, Measure
-from tests.declared import measure, told
+from tests.declared import measure, with_measures
 from tests.simulate.shapes import SHAPES, normal
 
 BTC, RTT = "aggregate_btc_bps", "rtt_p50_us"
@@ -26,7 +26,7 @@ def trials(
     fixed = {"cell": "all", "workload": "btc", "background": None, "distance": 2, "connections": 4}
     values = {BTC: btc, RTT: rtt or [float("nan")] * len(btc)}
     every = {name: [value] * len(btc) for name, value in {**fixed, **(other or {})}.items()}
-    return told(pd.DataFrame({**values, **every}))
+    return with_measures(pd.DataFrame({**values, **every}))
 
 
 BASE = [100.0, 101, 99, 100, 102, 98]
@@ -322,7 +322,7 @@ def test_a_placement_that_the_cloud_did_not_choose_again_is_not_counted_as_lost(
 def table_of(rows: np.ndarray, **other: object) -> pd.DataFrame:
     """Return the trials of a cell for each row."""
     frames = [trials(row.tolist(), other={**other, "cell": f"c{n}"}) for n, row in enumerate(rows)]
-    return told(pd.concat(frames, ignore_index=True))
+    return with_measures(pd.concat(frames, ignore_index=True))
 
 
 @pytest.mark.real("simulations")
@@ -366,7 +366,7 @@ def test_runs_are_a_level_of_their_own() -> None:
                 )
                 for n, level in enumerate(levels)
             ]
-            sides.append(told(pd.concat(runs, ignore_index=True)))
+            sides.append(with_measures(pd.concat(runs, ignore_index=True)))
         (row,) = compare(sides[0], sides[1], [BTC]).to_dict("records")
         assert (row["n_a"], row["n_b"], row["unit"]) == (5, 5, "runs")
         wrong += row["verdict"] in {"better", "worse"}
@@ -394,7 +394,7 @@ def test_trials_that_fail_now_and_then_are_no_regression() -> None:
 def test_a_side_on_one_pair_counts_as_one_beside_several() -> None:
     a = trials(BASE).assign(run="a", pair=None)
     b = pd.concat([trials(BASE).assign(run="b", pair=number) for number in range(6)])
-    table = compare(a, told(b), [BTC])
+    table = compare(a, with_measures(b), [BTC])
     row = table.iloc[0]
     assert (row["unit"], row["n_a"], row["n_b"]) == ("pairs", 1, 6)
     assert row["verdict"] == "inconclusive"

@@ -12,7 +12,6 @@ from tests.openstack.services.network import Floating, Port, Router, Rule, Told
 OUTSIDE = "54.214.0.1"
 """This machine, as the instances see it: moto's public addresses are of 54.214.0.0/16."""
 _BITS = 16
-_MTU = 9001
 
 
 def told_of(backends: Iterable[Any]) -> Told:

@@ -59,7 +59,6 @@ kept = [socket.create_server(("", port)) for port in range({DATA_PORTS.start}, {
 print("taken", flush=True)
 time.sleep({MARK})
 """
-TAKES_ALL_KEYS = {"on": "receiver", "ready": {"line": "taken"}, "serves": True}
 FAMILY = f"sleep {MARK} & (setsid sh -c 'sleep {MARK} & exec sleep {MARK}' &); echo rate 7"
 LOOK = f"""
 n=0

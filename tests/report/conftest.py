@@ -1,5 +1,6 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import pandas as pd
 import pytest
@@ -10,7 +11,7 @@ from osmef.results.summary import CellInfo, EndpointInfo, RunInfo, Summary
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.study import Scalar
-from tests.declared import measures_in, told
+from tests.declared import measures_in, with_measures
 
 RUN = RunInfo(
     id="vm-to-vm-20261121T031500Z-3f9a",
@@ -26,6 +27,38 @@ RUN = RunInfo(
     versions={"osmef": "0.1.0"},
     warnings=[],
 )
+
+
+PLACES = (
+    ("same-host", "same-tenant", 1.1e10),
+    ("different-host", "same-tenant", 9.4e8),
+    ("same-host", "different-tenant", 8.2e8),
+    ("different-host", "different-tenant", 8.0e8),
+)
+"""The placements of the paper, and the aggregate rate of each, in bit/s."""
+COUNTS = (1, 5, 10, 20, 30, 50)
+"""Its numbers of connections."""
+
+
+class PaperCell(NamedTuple):
+    """A cell of the paper: its place, its connections, the rate of each trial, and its flavor."""
+
+    placement: str
+    tenancy: str
+    connections: int
+    aggregate_bps: list[float]
+    swept: dict[str, Scalar]
+
+
+def paper_cells(trials: int, flavors: Sequence[str], counts: Sequence[int]) -> Iterator[PaperCell]:
+    """Yield the cells of the paper; each further flavor is faster by 30 %."""
+    for size, flavor in enumerate(flavors or [""]):
+        for placement, tenancy, rate in PLACES:
+            for count in counts:
+                top = rate * (1 + 0.3 * size) * (1 - count / 400)
+                swept: dict[str, Scalar] = {"endpoints.sender.flavor": flavor} if flavor else {}
+                bps = [top * (1 + 0.02 * (trial - trials / 2)) for trial in range(trials)]
+                yield PaperCell(placement, tenancy, count, bps, swept)
 
 
 def _distance(placement: Placement, tenancy: Tenancy) -> int:
@@ -119,23 +152,10 @@ def paper_summary(
     """Make a summary of the paper: four placements, 1 to 50 connections, six trials each."""
 
     def make(
-        trials: int = 6, flavors: Sequence[str] = (), counts: Sequence[int] = (1, 5, 10, 20, 30, 50)
+        trials: int = 6, flavors: Sequence[str] = (), counts: Sequence[int] = COUNTS
     ) -> Summary:
-        places = [
-            ("same-host", "same-tenant", 1.1e10),
-            ("different-host", "same-tenant", 9.4e8),
-            ("same-host", "different-tenant", 8.2e8),
-            ("different-host", "different-tenant", 8.0e8),
-        ]
-        cells = []
-        for size, flavor in enumerate(flavors or [""]):
-            for placement, tenancy, rate in places:
-                for count in counts:
-                    top = rate * (1 + 0.3 * size) * (1 - count / 400)
-                    values = {"endpoints.sender.flavor": flavor} if flavor else {}
-                    bps = [top * (1 + 0.02 * (trial - trials / 2)) for trial in range(trials)]
-                    cells.append(make_cell(placement, tenancy, count, bps, values=values))
-        return make_summary(*cells)
+        cells = paper_cells(trials, flavors, counts)
+        return make_summary(*(make_cell(*place, values=swept) for *place, swept in cells))
 
     return make
 
@@ -170,7 +190,7 @@ def make_trials() -> Callable[..., pd.DataFrame]:
             "cpu_receiver_percent": [135.2 if ok else None for ok in good],
         }  # fmt: skip
         frame = pd.DataFrame({**fixed, **changes}, index=range(len(rates)))
-        return told(frame.astype({"distance": "Int64", "connections": "Int64"}), swept)
+        return with_measures(frame.astype({"distance": "Int64", "connections": "Int64"}), swept)
 
     return make
 
@@ -186,22 +206,10 @@ def paper(make_trials: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFram
     """Make the trials of the paper, as `paper_summary` makes their summary."""
 
     def make(
-        trials: int = 6, flavors: Sequence[str] = (), counts: Sequence[int] = (1, 5, 10, 20, 30, 50)
+        trials: int = 6, flavors: Sequence[str] = (), counts: Sequence[int] = COUNTS
     ) -> pd.DataFrame:
-        places = [
-            ("same-host", "same-tenant", 1.1e10),
-            ("different-host", "same-tenant", 9.4e8),
-            ("same-host", "different-tenant", 8.2e8),
-            ("different-host", "different-tenant", 8.0e8),
-        ]
-        frames = []
-        for size, flavor in enumerate(flavors or [""]):
-            for placement, tenancy, rate in places:
-                for count in counts:
-                    top = rate * (1 + 0.3 * size) * (1 - count / 400)
-                    swept = {"endpoints.sender.flavor": flavor} if flavor else {}
-                    bps = [top * (1 + 0.02 * (trial - trials / 2)) for trial in range(trials)]
-                    frames.append(make_trials(placement, tenancy, count, bps, **swept))
+        cells = paper_cells(trials, flavors, counts)
+        frames = [make_trials(*place, **swept) for *place, swept in cells]
         return pd.concat(frames, ignore_index=True)
 
     return make

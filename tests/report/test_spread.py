@@ -17,7 +17,7 @@ from osmef.report.data import Data
 from osmef.report.spread import cov, ecdf, sessions
 from osmef.report.throughput import btc_connections
 from osmef.results.measure import Measure
-from tests.declared import measure, told
+from tests.declared import measure, with_measures
 from tests.published import published
 from tests.report.drawn import legend, lines, texts, visible
 
@@ -102,7 +102,7 @@ def test_the_cov_over_sessions_is_of_their_medians(make_trials: MakeTrials) -> N
 def test_the_cov_of_several_workloads_is_of_what_leads_in_each(make_trials: MakeTrials) -> None:
     btc = make_trials(aggregate_bps=[1e9, 2e9, 3e9], run="b").assign(scenario="b", workload="btc")
     udp = btc.assign(run="u", scenario="u", workload="udp", aggregate_btc_bps=np.nan)
-    trials = told(pd.concat([btc, udp.assign(goodput_bps=[9.0, 10.0, 11.0])]))
+    trials = with_measures(pd.concat([btc, udp.assign(goodput_bps=[9.0, 10.0, 11.0])]))
     figure = cov(trials)
     assert widths(figure) == [[pytest.approx(50)], [pytest.approx(10)]]
     assert legend(figure) == ["aggregate BTC", "goodput"]
@@ -121,7 +121,7 @@ def test_cells_without_the_metric_are_named(make_trials: MakeTrials) -> None:
     btc = make_trials(aggregate_bps=[1e9, 2e9, 3e9], run="b", session="s")
     btc = btc.assign(scenario="b", workload="btc")
     udp = btc.assign(run="u", scenario="u", workload="udp", aggregate_btc_bps=np.nan)
-    trials = told(pd.concat([btc, udp.assign(goodput_bps=[9.0, 10.0, 11.0])]))
+    trials = with_measures(pd.concat([btc, udp.assign(goodput_bps=[9.0, 10.0, 11.0])]))
     for figure in (ecdf(trials), sessions(trials)):
         words = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
         assert "Without aggregate BTC, and left out: u, udp." in words
@@ -143,7 +143,7 @@ def test_the_published_cov_of_every_platform(tmp_path: Path) -> None:
 
 def test_metrics_are_chosen_and_written() -> None:
     columns = {"status": ["ok"], "wall_s": [1.0], "loss_percent": [1.0], "rtt_min_us": [2.0]}
-    trials = told(pd.DataFrame(columns))
+    trials = with_measures(pd.DataFrame(columns))
     assert chosen(trials, None).name == "rtt_min_us"
     assert chosen(trials.assign(goodput_bps=1.0), None).name == "goodput_bps"
     assert chosen(trials.assign(goodput_bps=np.nan), None).name == "rtt_min_us"

@@ -11,7 +11,7 @@ import pandas as pd
 
 from osmef.analysis.seasons import session_trials
 from osmef.report.campaign import PLANNED, CampaignData, recorded_prices, wanted_metrics
-from tests.declared import told
+from tests.declared import with_measures
 
 START = datetime(2027, 1, 4, tzinfo=UTC)
 PLATFORMS = {"small": 1.0e9, "large": 4.0e9}
@@ -56,7 +56,7 @@ def trials(calendar: pd.DataFrame, step: float = 0.0) -> pd.DataFrame:
             }
             for trial in range(2)
         ]  # fmt: skip
-    return told(pd.DataFrame(rows))
+    return with_measures(pd.DataFrame(rows))
 
 
 def campaign(step: float = 0.0, facts: Iterable[tuple[str, str]] = ()) -> CampaignData:

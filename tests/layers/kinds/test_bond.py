@@ -19,8 +19,6 @@ from tests.layers.machines import Machines, Recorder, recorded
 if TYPE_CHECKING:
     from osmef.remote.session import SshSession
 
-BOND = {"mode": "balance-rr"}
-
 
 class Cards(Recorder):
     """An endpoint with network cards, at which nothing is done."""
