@@ -67,7 +67,9 @@ def only(outputs: Outputs[T], program: str) -> T:
     if len(outputs.found) == 1:
         return outputs.found[0]
     if outputs.found:
-        raise OutputError(f"there are {len(outputs.found)} results of {program}, and not one")
+        raise OutputError(
+            f"there are {len(outputs.found)} results of {program}, where one is expected"
+        )
     first = outputs.odd[0] if outputs.odd else Odd(1, f"there is no result of {program} in it")
     raise OutputError(first.what, line=first.line)
 
@@ -92,7 +94,7 @@ def number(value: object, what: str) -> float:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         found = float(value) if abs(value) <= _LARGEST else math.nan
     if not abs(found) <= _LARGEST:
-        raise OutputError(f"{what} is {str(value)[:40]!r}, and not a number that can be")
+        raise OutputError(f"{what} is {str(value)[:40]!r}, which is not a usable number")
     return found
 
 
@@ -140,5 +142,5 @@ def of_one_run(pattern: re.Pattern[str], text: str, program: str) -> re.Match[st
     """
     found = list(pattern.finditer(text))
     if len(found) > 1:
-        raise OutputError(f"there are {len(found)} results of {program}, and not one")
+        raise OutputError(f"there are {len(found)} results of {program}, where one is expected")
     return found[0] if found else first(pattern, text, f"result of {program}")

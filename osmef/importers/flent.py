@@ -163,7 +163,7 @@ def _start(data: Mapping[str, Any]) -> float:
 def _value(point: Mapping[str, Any], where: str) -> float:
     value = amount(point["val"], "val", where)
     if value > _LARGEST:
-        raise refuse(where, f"val is {value:g}, which nothing can be")
+        raise refuse(where, f"val is {value:g}, which is not a valid value")
     return value
 
 

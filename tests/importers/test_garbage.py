@@ -139,7 +139,7 @@ def test_a_number_is_read_as_it_is_written(value: float) -> None:
     "text", ["", "1_000", "nan", "inf", "-inf", "1e999", "0x10", "\u0661", "1,5", None]
 )
 def test_python_specific_number_forms_are_rejected(text: str | None) -> None:
-    with pytest.raises(InputError, match="not a number"):
+    with pytest.raises(InputError, match="not a usable number"):
         number(text, "it", "a:1")
 
 

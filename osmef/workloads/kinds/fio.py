@@ -76,7 +76,9 @@ def read(text: str) -> FioOutput:
     jobs = document.get("jobs")
     if not isinstance(jobs, list) or len(jobs) != 1:
         count = len(jobs) if isinstance(jobs, list) else 0
-        raise OutputError(f"there are {count} jobs, and not one", cure="run it --group_reporting")
+        raise OutputError(
+            f"there are {count} jobs, where one is expected", cure="run it --group_reporting"
+        )
     return _job(jobs[0], reported[0])
 
 

@@ -114,7 +114,7 @@ def _of_table(text: str) -> dict[str, float | None]:
     head = first(_HEAD, text, "table")
     rows = text[head.end() :].partition("\n\n")[0].splitlines()
     if len(rows) != 1:
-        raise OutputError(f"there are {len(rows)} rows of sizes, and not one")
+        raise OutputError(f"there are {len(rows)} rows of sizes, where one is expected")
     row = _ROW.fullmatch(rows[0])
     cells = row["cells"] if row else ""
     found = [_CELL.fullmatch(cells, at, at + _WIDTH) for at in range(0, len(cells), _WIDTH)]

@@ -217,7 +217,7 @@ def _value(key: str, text: str) -> str:
 def _one_of(pattern: re.Pattern[str], key: str, text: str) -> str:
     value = _value(key, text)
     if not pattern.fullmatch(value):
-        raise OutputError(f"the {key} is {value[:40]!r}, and nothing that it can be")
+        raise OutputError(f"the {key} is {value[:40]!r}, which is not a valid value")
     return value
 
 

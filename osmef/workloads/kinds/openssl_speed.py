@@ -56,7 +56,7 @@ def read(text: str) -> OpensslSpeedOutput:
         raise failed("openssl speed", refused[1])
     found = list(_RESULT.finditer(text))
     if len(found) != 1:
-        message = f"there are {len(found)} results of openssl speed, and not one"
+        message = f"there are {len(found)} results of openssl speed, where one is expected"
         raise OutputError(message, cure="" if found else "it prints them with -mr")
     kind, fields = found[0][1], found[0][2].split(":")
     processes = len(_FORK.findall(text)) or 1

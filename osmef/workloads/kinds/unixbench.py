@@ -136,7 +136,7 @@ def read(text: str) -> UnixbenchOutput:
         raise OutputError("there is no test of UnixBench in it")
     copies = {whole(test[2], "the copies") for test in tests}
     if len(copies) > 1 or 0 in copies:
-        raise OutputError("these are runs with several numbers of copies, and not one")
+        raise OutputError("these are runs with several numbers of copies, where one is expected")
     names = {message: name for name, message in MESSAGES.items()}
     scores: dict[str, Score] = {}
     for test, after in _parts(tests, text):
