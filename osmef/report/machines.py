@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from osmef.analysis.price import PricePerformance
-from osmef.analysis.similarity import COMPONENT_WORDS
+from osmef.analysis.similarity import COMPONENT_WORDS, machine_name
 from osmef.report.cells import nothing, unit
 from osmef.report.options import PLAIN, Look
 from osmef.report.style import (
@@ -397,7 +397,7 @@ def similarity(matrix: pd.DataFrame, look: Look = PLAIN) -> Figure:
     """
     if matrix.empty:
         raise nothing("machine types", "give a table of measurements")
-    names = [look.named(_name(machine)) for machine in matrix.index]
+    names = [look.named(machine_name(machine)) for machine in matrix.index]
     count = len(names)
     side = _CELL_INCHES * count
     longest = 0.07 * max(map(len, names))
@@ -531,10 +531,6 @@ def _result_name(row: Mapping[Any, Any], cells: Mapping[str, str], *, several: b
         names.append(str(region))
     cell = cells.get(str(row.get("cell")), "") if several else ""
     return ", ".join(filter(None, [" ".join(names), cell]))
-
-
-def _name(machine: object) -> str:
-    return " ".join(map(str, machine)) if isinstance(machine, tuple) else str(machine)
 
 
 def _provider(machine: object) -> object:

@@ -182,13 +182,8 @@ def _short(value: Scalar) -> str:
     return _NOTHING if value is None else _SHORT.get(value, written(value))
 
 
-def _median(cell: CellInfo, name: str) -> float | None:
-    metric = cell.metrics.get(name)
-    return metric.median if metric else None
-
-
 def _shown(cell: CellInfo, measure: Measure) -> str:
-    median = _median(cell, measure.name)
+    median = cell.median_of(measure.name)
     return _NOTHING if median is None else measure.written(median)
 
 

@@ -335,6 +335,11 @@ class CellInfo(Model):
         description="one entry for each metric, over the trials that went well"
     )
 
+    def median_of(self, metric: str) -> float | None:
+        """Return the median of a metric; None if it was not measured."""
+        found = self.metrics.get(metric)
+        return found.median if found else None
+
 
 class Summary(Model):
     """The result of a run, for machines. What is unknown is null."""

@@ -174,9 +174,7 @@ def session_medians(directory: Path, metric: str) -> dict[str, float | None]:
     if not exists(directory / "summary.json"):
         return {}
     cells = RunDirectory(directory).read_summary().cells
-    return {
-        cell.key: cell.metrics[metric].median if metric in cell.metrics else None for cell in cells
-    }
+    return {cell.key: cell.median_of(metric) for cell in cells}
 
 
 def ended_cells(rule: SessionStoppingRule, medians: Mapping[str, Sequence[float]]) -> set[str]:

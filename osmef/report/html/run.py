@@ -135,14 +135,14 @@ def findings(summary: Summary) -> list[str]:
 def _leading(summary: Summary) -> Iterator[tuple[Measure, list[CellInfo]]]:
     """Yield the leading measures, each with the cells that have a median of it."""
     for measure in summary.measures:
-        cells = [cell for cell in summary.cells if _median(cell, measure.name) is not None]
+        cells = [cell for cell in summary.cells if cell.median_of(measure.name) is not None]
         if measure.leading and cells:
             yield measure, cells
 
 
 def _range(summary: Summary, names: Mapping[str, str]) -> Iterator[str]:
     for measure, cells in _leading(summary):
-        ordered = sorted(cells, key=lambda cell: _median(cell, measure.name) or 0.0)
+        ordered = sorted(cells, key=lambda cell: cell.median_of(measure.name) or 0.0)
         low, high = ordered[0], ordered[-1]
         what = f"{measure.words[0].upper()}{measure.words[1:]}"
         if low is high:
@@ -263,11 +263,6 @@ def _apart(a: MetricSummary, b: MetricSummary) -> bool | None:
     return a_high < b_low or b_high < a_low
 
 
-def _median(cell: CellInfo, name: str) -> float | None:
-    metric = cell.metrics.get(name)
-    return metric.median if metric else None
-
-
 def _with_interval(cell: CellInfo, measure: Measure) -> str:
     metric = cell.metrics[measure.name]
     shown = measure.with_unit(metric.median or 0.0)
@@ -277,7 +272,7 @@ def _with_interval(cell: CellInfo, measure: Measure) -> str:
 
 
 def _where(of: list[CellInfo], summary: Summary, names: Mapping[str, str]) -> str:
-    """Return which cells these are: all, those that one value makes, or their names."""
+    """Name a set of cells: all, those with one common value, or each by its name."""
     if len(of) == len(summary.cells) > 1:
         return f"{_all(of)} cells"
     keys = [cell.key for cell in of]
