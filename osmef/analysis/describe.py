@@ -59,13 +59,13 @@ class VarianceComponents:
         return self.between**2 / total if total else None
 
     def standard_error(self, pairs: float | None = None, trials: float | None = None) -> float:
-        """Return the standard error of the mean over so many pairs, of so many trials each."""
+        """Return the standard error of the mean, also with other numbers of pairs and trials."""
         count = self.pairs if pairs is None else pairs
         each = self.trials if trials is None else trials
         return math.sqrt(self.between**2 / count + self.within**2 / (count * each))
 
     def interval_reduction(self, pairs: int = 0, trials: int = 0) -> float:
-        """Return which share of ``mean_interval`` so many more pairs, or trials on each, take."""
+        """Return the share by which further pairs, or trials on each, narrow ``mean_interval``."""
         now, then = self._reach(), self._reach(pairs, trials)
         return 1 - then / now if now else 0.0
 
@@ -77,7 +77,7 @@ class VarianceComponents:
         """Return what to replicate: another pair with as many trials, or a trial on each pair.
 
         ``pair_cost`` is that of making a pair, ``trial_cost`` that of a trial, in one unit, such as
-        seconds. It is what takes most of the error's square away for its cost.
+        seconds. The choice is the one that reduces the squared error most for its cost.
         """
         now = self.standard_error() ** 2
         by_pair = now - self.standard_error(pairs=self.pairs + 1) ** 2

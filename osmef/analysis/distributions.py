@@ -69,14 +69,14 @@ def beta_cdf(x: float, a: float, b: float) -> float:
         return 1 - beta_cdf(1 - x, b, a)
     front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) - math.log(a)
     front += a * math.log(x) + b * math.log1p(-x)
-    up, down = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
+    up, down = 1.0, 1 / _nonzero(1 - (a + b) * x / (a + 1))
     found = down
     for m in range(1, _MOST_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            down = 1 / _away(1 + term * down)
-            up = _away(1 + term / up)
+            down = 1 / _nonzero(1 + term * down)
+            up = _nonzero(1 + term / up)
             found *= up * down
         if abs(up * down - 1) < _PRECISION:
             break
@@ -117,6 +117,6 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
     return found
 
 
-def _away(value: float) -> float:
-    """Return a value, or one that can be divided by."""
+def _nonzero(value: float) -> float:
+    """Return a value, or a tiny one instead of zero, as a divisor."""
     return value if abs(value) > _TINY else _TINY

@@ -500,9 +500,9 @@ class Layers:
 
 
 def _free_network(family: Family, taken: list[str]) -> IPv4Network | IPv6Network | None:
-    """Return a network for addresses inside that has nothing in common with those that are taken.
+    """Return a free network for addresses inside a layer, none if all of them are ``taken``.
 
-    It is one by chance: others who measure on the same link begin elsewhere.
+    The search begins at random: others who measure on the same link begin elsewhere.
     """
     text, length = _INNER[family]
     whole = ip_network(text)

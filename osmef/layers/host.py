@@ -93,7 +93,7 @@ class LayerHost:
         self.traces = [one for one in self.traces if one != trace]
 
     def drop_all(self, after: int = 0) -> None:
-        """Remove all traces, or all but the first so many, the newest first."""
+        """Remove the traces after the first ``after``, the newest first."""
         while len(self.traces) > after:
             self.drop(self.traces[-1].kind, self.traces[-1].name)
 

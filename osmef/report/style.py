@@ -279,7 +279,7 @@ class _Around:
         size: tuple[float, float],
         rows: int,
     ) -> _Around:
-        """Return it for equal panels in so many rows, unless ``look`` sets another size.
+        """Return the texts and the size of a figure of ``rows`` of equal panels, as ``look`` asks.
 
         Raises NothingToDrawError where that leaves no room for the panels.
         """

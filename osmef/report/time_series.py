@@ -129,7 +129,7 @@ class DirectionRates:
 
 
 def _legend(strokes: Mapping[bool, Stroke], *, several: bool) -> dict[str, Artist]:
-    """Return the legend: the directions, and where cells have ``several`` trials, what is thin."""
+    """Return the legend: directions, and with ``several`` trials of a cell the thin lines."""
     what = "median of the trials" if several else "there"
     names = {False: what, True: f"{what}, back" if several else "back"}
     legend: dict[str, Artist] = {names[back]: look.line() for back, look in strokes.items()}

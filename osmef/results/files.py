@@ -121,9 +121,9 @@ def files_below(directory: Path) -> list[Path]:
 
 
 def writable(directory: Path) -> Path:
-    """Return a directory, also one that is not there yet, for what may come days later.
+    """Check that a directory can be written to, or created, later; return it.
 
-    Raises StorageError where it can't be written to, or can't be made.
+    Raises StorageError.
     """
     with storage("write to", directory):
         there = next(one for one in (directory, *directory.parents) if exists(one))

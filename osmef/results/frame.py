@@ -281,7 +281,7 @@ class _Columns:
         """Return the frame, and release the columns to save memory."""
         names = [*(name for name in reported if name in self._metrics),
                  *(name for name in self._metrics if name not in reported)]  # fmt: skip
-        self._part_names()
+        self._rename_swept()
         measures = [
             (reported.get(name) or document.measure_of(name)).model_copy(
                 update={"name": metric_column(name)}
@@ -302,8 +302,8 @@ class _Columns:
         frame = pd.DataFrame({name: columns.pop(name) for name in order}, copy=small)
         return describe_columns(frame, measures, self._varied)
 
-    def _part_names(self) -> None:
-        """Give what was swept another name, where a number that was measured has the same."""
+    def _rename_swept(self) -> None:
+        """Rename swept columns that have the name of a metric."""
         names = {name: f"swept.{name}" for name in self._swept if name in self._metrics}
         if names:
             self._swept = {names.get(name, name): of for name, of in self._swept.items()}

@@ -139,7 +139,7 @@ class Measure(Model):
         return text if self.has_prefix else f"{text} {shown_unit(self.unit)}".rstrip()
 
     def between(self, low: float, high: float) -> str:
-        """Format the ends of an interval beside its value; a unit that both have comes last."""
+        """Format an interval: ``4.19 to 6.41 Gbit/s``, with a common unit once, at the end."""
         written = self.with_unit if self.unit == "us" else self.written
         first, last = written(low), written(high)
         number, _, unit = first.rpartition(" ")

@@ -213,7 +213,7 @@ class Workload(ABC, Generic[S]):
         return None
 
     def again(self, pairs: Sequence[Sequence[PartResult]]) -> tuple[Part, ...]:  # noqa: ARG002 - see pauses
-        """Return the parts after a pause, by the results so far; none to end the trial."""
+        """Return the parts of a further run, after a pause, by the results so far; none ends it."""
         return ()
 
     @abstractmethod

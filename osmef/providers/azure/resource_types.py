@@ -49,7 +49,7 @@ def schedule_of(vm: str) -> str:
 
 
 def body_in(region: str, **properties: Any) -> Body:
-    """Return what is asked to be made, in a region."""
+    """Return the body of a request to create a resource in a region."""
     return {"location": region, "properties": properties}
 
 
@@ -141,7 +141,7 @@ class ResourceType(resource_types.ResourceType[Subscription]):
         ]
 
     def delete(self, found: Found[Subscription]) -> Any:
-        """Delete one; return what waits for that."""
+        """Delete one; return the poller, if it has one."""
         operations = self.operations(found.account)
         begin = getattr(operations, "begin_delete", None)
         return (begin or operations.delete)(*found.name.split("/"))
@@ -166,11 +166,11 @@ class _GroupType(ResourceType):
         return other.name.startswith(f"{holder.name}/")
 
     def inside(self, found: Found[Subscription]) -> list[Found[Subscription]]:
-        """List what is ours in a group. Raises ProviderError."""
+        """List our resources in a group. Raises ProviderError."""
         return list_group(found.account, found.name, found.mark)[0]
 
     def delete(self, found: Found[Subscription]) -> Any:
-        """Delete one that holds nothing of others; return what waits for that."""
+        """Delete a group without resources of others; return the poller. Raises ProviderError."""
         _, others = list_group(found.account, found.name, found.mark)
         if others:
             raise ProviderError(
@@ -231,7 +231,7 @@ def mark_of_group(subscription: Subscription, group: str) -> Mark | None:
 def list_owned(
     subscription: Subscription, run: str | None, unread: Unread = ignore_unreadable
 ) -> list[Found[Subscription]]:
-    """List the groups that carry our mark, of one run or all, each behind what is in it.
+    """List the groups that carry our mark, of one run or all, each after the resources in it.
 
     Raises ProviderError.
     """

@@ -251,7 +251,7 @@ class Provisioner(ABC, Generic[A, S, V]):
         return [vm.spec.name]
 
     def end(self) -> None:
-        """End what works beside, before all goes; by default nothing."""
+        """End background work before the teardown; by default there is none."""
 
     def look_up(self) -> None:
         """Look up names before anything is created; by default nothing."""

@@ -145,10 +145,10 @@ class PlacementRules(Protocol):
     """Limits of a cloud's placement for a cell of two ends, by its settings."""
 
     def problems_of(self, settings: Any, cell: Cell) -> Iterator[Problem]:
-        """Yield what it can't do."""
+        """Yield the problems of a cell that the placement can't satisfy."""
 
     def warnings_of(self, settings: Any, cell: Cell) -> Iterator[str]:
-        """Yield what it can't guarantee, and the cure."""
+        """Yield what the placement can't guarantee, each with its cure."""
 
 
 class VmCloud(PublicCloud[A, M], Generic[A, M, V]):

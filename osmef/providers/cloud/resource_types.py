@@ -66,7 +66,7 @@ class ResourceType(ABC, Generic[A]):
         return False
 
     def inside(self, found: Found[A]) -> list[Found[A]]:  # noqa: ARG002
-        """List what is ours in one of this type. Raises ProviderError."""
+        """List our resources in one of this type. Raises ProviderError."""
         return []
 
     def has(self, resource: Resource) -> bool:
@@ -74,7 +74,7 @@ class ResourceType(ABC, Generic[A]):
         return resource.id is None or bool(resource.id)
 
     def existing(self, account: A, resources: Sequence[Resource]) -> list[list[Found[A]]]:
-        """Return for each resource the things that it is: none where it is gone, or not known yet.
+        """Return the cloud's matches of each resource: none if deleted, or not listed yet.
 
         A lost answer may have left two of one name.
         """

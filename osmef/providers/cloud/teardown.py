@@ -37,7 +37,7 @@ def destroy(
     """
     known = {id(resource) for resource, _ in resources}
     teardown = _Teardown(types, lambda one: gone(one) if id(one) in known else None, at_once)
-    left = teardown.delete_wholes(resources)
+    left = teardown.delete_holders(resources)
     began = time.monotonic()
     teardown.find(left)
     first, *later = sorted({one.stage for one in types.values()})
@@ -70,14 +70,14 @@ class _Teardown(Generic[A]):
     _failures: list[OsmefError] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def delete_wholes(self, resources: Sequence[Entry[A]]) -> list[Entry[A]]:
-        """Delete what holds others, with these, and return what is to be deleted by itself."""
+    def delete_holders(self, resources: Sequence[Entry[A]]) -> list[Entry[A]]:
+        """Delete resources that hold others, with their contents; return those to delete singly."""
         holders = [one for one in resources if self.types[one[0].kind].holds_others]
         inside = {id(one[0]): self._inside(one, resources) for one in holders}
         held = {id(one[0]) for some in inside.values() for one in some} | inside.keys()
         free = [one for one in resources if id(one[0]) not in held]
         left = map_concurrently(
-            lambda one: self._delete_whole(one, inside[id(one[0])]), holders, at_once=self.at_once
+            lambda one: self._delete_holder(one, inside[id(one[0])]), holders, at_once=self.at_once
         )
         return free + [one for some in left for one in some]
 
@@ -85,8 +85,8 @@ class _Teardown(Generic[A]):
         (whole, account), holds = holder, self.types[holder[0].kind].holds
         return [one for one in resources if one[1] is account and holds(whole, one[0])]
 
-    def _delete_whole(self, holder: Entry[A], inside: Sequence[Entry[A]]) -> list[Entry[A]]:
-        """Return what is left where it does not go: also what is ours in it, and not known yet."""
+    def _delete_holder(self, holder: Entry[A], inside: Sequence[Entry[A]]) -> list[Entry[A]]:
+        """Delete one with its contents; on failure return both, also contents not known yet."""
         (resource, account), type_ = holder, self.types[holder[0].kind]
         try:
             (found,) = type_.existing(account, [resource])
@@ -105,7 +105,7 @@ class _Teardown(Generic[A]):
         return []
 
     def _goes(self, found: Found[A], resource: Resource) -> bool:
-        """Delete what holds others in one call, and return whether it is gone."""
+        """Delete a resource that holds others in one call; return whether it no longer exists."""
         type_ = self.types[found.kind]
         try:
             type_.remove(found, lambda _error: False)

@@ -328,7 +328,7 @@ class EmulatedCloud:
                     self._join(net, port, None if medium is None else f"{medium}{switch}")
 
     def _join(self, net: Netlink, port: str, medium: str | None) -> None:
-        """Let what comes in by a port pass a medium, or none."""
+        """Redirect the ingress of a port through a medium, or through none."""
         before = self._media.get(port)
         if medium == before:
             return

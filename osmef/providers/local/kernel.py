@@ -282,10 +282,10 @@ class Netlink:
         self._add_bucket(name, rate_bps, rate_bps, None)
 
     def limit_bursts(self, name: str, rate_bps: float, burst: int, filling_bps: float) -> None:
-        """Shape a device's egress to a rate once a bucket of so many bytes is empty.
+        """Shape a device's egress: to ``filling_bps`` once a bucket of ``burst`` bytes is empty.
 
-        From then on it leaves at the rate at which the bucket fills: a token bucket that has
-        another one for the rate behind it, whose queue holds 100 ms of the lower rate.
+        Before, it leaves at ``rate_bps``: behind the token bucket is another one for that rate,
+        whose queue holds 100 ms of the lower rate.
         """
         with _needs("the queueing discipline 'tbf'", "sch_tbf"):
             self._route.tc(
@@ -317,12 +317,12 @@ class Netlink:
             )
 
     def add_medium(self, name: str, rate_bps: float) -> None:
-        """Add what several ports send over, at a rate that they share: a device of kind ifb."""
+        """Add an ifb device, by which several ports share a rate."""
         self._add(name, "ifb")
         self.limit_rate(name, rate_bps)
 
     def share(self, port: str, medium: str) -> None:
-        """Let what comes in by a port pass a medium first (tc-mirred(8))."""
+        """Redirect the ingress of a port through a shared medium (tc-mirred(8))."""
         index = self._index(port)
         redirect = {
             "kind": "mirred",
