@@ -105,7 +105,7 @@ def measure(  # noqa: PLR0913
             words = "osmef resume --again failed" if again else "osmef resume"
             resume = f"{words} {shlex.quote(str(directory.path))} goes on with the run"
             if error.exit_code == ProviderError.exit_code and not exists(directory.trials):
-                resume += " as it was begun; after a change of scenario or inventory, run that"
+                resume += " unchanged; after a change of scenario or inventory, start a new run"
             error.cure = f"{error.cure}; {resume}" if error.cure else resume
             raise
         # A signal now has nothing left to stop, and the figures take a second.

@@ -181,6 +181,7 @@ def test_an_unknown_campaign_is_reported(tmp_path: Path) -> None:
     Store(state).close()
     told = osmef("nothing", "--state", state, code=2)
     assert "there is no campaign 'nothing'" in told
+    assert "cure: begin one with: osmef campaign run FILE" in told
 
 
 def test_an_unknown_metric_is_reported(place: Path, tmp_path: Path) -> None:

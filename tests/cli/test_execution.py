@@ -64,7 +64,7 @@ def test_what_was_not_begun_is_run_again_after_a_change(
         with pytest.raises(ProviderError) as caught:
             measure(plan, directory, verbose=0, as_json=False, figures=False)
     cure = f"check the name; osmef resume {directory.path} goes on with the run"
-    more = " as it was begun; after a change of scenario or inventory, run that"
+    more = " unchanged; after a change of scenario or inventory, start a new run"
     assert caught.value.cure == cure + more * (not measured)
 
 

@@ -125,9 +125,9 @@ class Store(Leases):
         """Return a campaign by name. Raises InputError for an unknown name."""
         for one in self._campaign_rows(_CAMPAIGN.where(CAMPAIGNS.c.name == name)):
             return one
-        names = ", ".join(one.name for one in self.campaigns())
-        known = names or "none yet: begin with `osmef campaign run`"
-        raise InputError(f"there is no campaign {name!r}", where="NAME", cure=f"known are: {known}")
+        known = ", ".join(one.name for one in self.campaigns())
+        cure = f"known are: {known}" if known else "begin one with: osmef campaign run FILE"
+        raise InputError(f"there is no campaign {name!r}", where="NAME", cure=cure)
 
     def time(self) -> datetime:
         """Return the time by which leases end: the server's, or this machine's with a file."""
