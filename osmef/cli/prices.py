@@ -18,6 +18,7 @@ from osmef.cli.console import (
     note_trial_counts,
     out,
     print_json,
+    print_note,
     reporting,
     where_of,
 )
@@ -90,8 +91,12 @@ As bars: osmef plot price RUNS"""
 def list_command(provider: Provider = None, as_json: AsJson = False) -> None:
     """List all prices that are known: of OSMeF, fetched ones, and your own."""
     with reporting(as_json):
-        found = [p for p in read_book().prices if provider in {None, p.provider}]
+        known = read_book().prices
+    found = [price for price in known if provider in {None, price.provider}]
     _show(found, as_json=as_json)
+    if not found:
+        providers = ", ".join(sorted({price.provider for price in known}))
+        print_note(err, f"no list has a price of {provider!r}; there are prices of {providers}")
 
 
 @app.command("update", epilog=_UPDATE_EPILOG)

@@ -1,4 +1,4 @@
-"""`osmef recommend`, `osmef similarity` and `osmef prices rank`."""
+"""`osmef recommend`, `osmef similarity`, and `osmef prices list` and `rank`."""
 
 from __future__ import annotations
 
@@ -84,6 +84,13 @@ def test_needs_that_can_not_be_read(
     assert done.code == 2
     assert told in done.err
     assert "cure" in done.err
+
+
+def test_a_provider_without_prices_is_noted_with_those_that_have_some(osmef: Osmef) -> None:
+    shown = osmef("prices", "list", "--provider", "asw")
+    assert shown.code == 0
+    assert "note: no list has a price of 'asw'; there are prices of aws, azure, gce" in shown.err
+    assert osmef("prices", "list", "--provider", "aws").err == ""
 
 
 def test_flavors_are_ranked_by_what_they_give_for_their_price(osmef: Osmef, prices: str) -> None:
