@@ -26,7 +26,7 @@ from pydantic import BaseModel  # noqa: E402
 
 from osmef.cli.main import make_app  # noqa: E402
 from osmef.facts.collect import FACTS, INTERFACE_FACTS, Command, Fact  # noqa: E402
-from osmef.images import bundle  # noqa: E402
+from osmef.images import guest_image  # noqa: E402
 from osmef.kinds import LAYERS, PROVIDERS, WORKLOADS  # noqa: E402
 from osmef.results import measure, observations, summary, tables, trial  # noqa: E402
 from osmef.results.measure import shown_unit  # noqa: E402
@@ -41,7 +41,7 @@ from osmef.scenario.schema import (  # noqa: E402
     type_of,
     words,
 )
-from osmef.supply import bundle as program_bundle  # noqa: E402
+from osmef.supply import bundle  # noqa: E402
 from osmef.workloads import programs  # noqa: E402
 from osmef.workloads.tool import Tool  # noqa: E402
 from osmef.workloads.trial_workload import usual_measures  # noqa: E402
@@ -77,7 +77,7 @@ def models() -> dict[str, type[BaseModel]]:
     names = [f"{clouds.__name__}.{room.name}" for room in iter_modules(clouds.__path__)]
     settings_of_clouds = [import_module(name) for name in names]
     written = (model, workload, fields, *settings_of_clouds, location)
-    rooms = (*written, summary, measure, trial, observations, bundle, program_bundle)
+    rooms = (*written, summary, measure, trial, observations, guest_image, bundle)
     found = {
         name: thing
         for room in rooms

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from osmef.remote.session import SshSession
 from tests.guest_image import shared_image
 from tests.libvirt.lab import Lab, skip_unless_possible

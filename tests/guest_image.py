@@ -11,7 +11,7 @@ import pytest
 import osmef.images
 from osmef.errors import ProviderError
 from osmef.images.build import BuildRequest, build_image, open_fakeroot
-from osmef.images.bundle import GuestImage, load_bundle
+from osmef.images.guest_image import GuestImage, load_image
 from osmef.programs import find_program
 from tests.cache import alone, cache
 
@@ -36,7 +36,7 @@ def kept_image() -> GuestImage:
     directory, name = _directory(), _name()
     with alone(directory):
         if (directory / name).exists():
-            return load_bundle(directory / name)
+            return load_image(directory / name)
         directory.mkdir(exist_ok=True)
         for old in directory.glob("test-*"):
             shutil.rmtree(old)

@@ -13,12 +13,12 @@ from osmef.cli.console import out as console
 from osmef.engine.cancellation import stop_on_signals
 from osmef.errors import InputError
 from osmef.images.build import BuildRequest, build_image
-from osmef.images.bundle import (
+from osmef.images.guest_image import (
     DEFAULT_NAME,
     GuestImage,
     default_directory,
     image_directories,
-    load_bundle,
+    load_image,
 )
 from osmef.units import format_duration, format_size, parse_size
 
@@ -88,7 +88,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option
             err.print(escape(line))
 
     with reporting(as_json), stop_on_signals(notify) as stop:
-        bundle = build_image(
+        image = build_image(
             BuildRequest(
                 name=name,
                 directory=output or default_directory(),
@@ -101,10 +101,10 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option
             )
         )
         if as_json:
-            print_json(_record(bundle))
+            print_json(_record(image))
         else:
-            took = format_duration(bundle.manifest.build_s)
-            console.print(escape(f"built in {took}: {bundle.directory}"))
+            took = format_duration(image.manifest.build_s)
+            console.print(escape(f"built in {took}: {image.directory}"))
 
 
 @app.command(name="list", epilog=_LIST_EPILOG)
@@ -112,26 +112,26 @@ def list_(output: Directory = None, as_json: AsJson = False) -> None:
     """List the guest images."""
     directory = output or default_directory()
     with reporting(as_json):
-        bundles: list[GuestImage] = []
+        images: list[GuestImage] = []
         damaged: list[tuple[Path, str]] = []
         for path in image_directories(directory):
             try:
-                bundles.append(load_bundle(path))
+                images.append(load_image(path))
             except InputError as error:
                 damaged.append((path, error.message))
         if as_json:
             print_json(
                 {
-                    "images": [_record(bundle) for bundle in bundles],
+                    "images": [_record(image) for image in images],
                     "damaged": [{"path": str(path), "message": why} for path, why in damaged],
                 }
             )
             return
-        for bundle in bundles:
-            console.print(escape(_line(bundle)))
+        for image in images:
+            console.print(escape(_line(image)))
         for path, why in damaged:
             console.print(escape(f"{path.name}: {why}"))
-        if not bundles and not damaged:
+        if not images and not damaged:
             err.print(escape(f"no images in {directory}; make one: osmef image build"))
 
 
@@ -143,12 +143,12 @@ def _size(text: str) -> int:
         raise InputError(what, where="--size", cure=cure) from error
 
 
-def _record(bundle: GuestImage) -> dict[str, Any]:
-    return {"path": str(bundle.directory), **bundle.manifest.model_dump(mode="json")}
+def _record(image: GuestImage) -> dict[str, Any]:
+    return {"path": str(image.directory), **image.manifest.model_dump(mode="json")}
 
 
-def _line(bundle: GuestImage) -> str:
-    m = bundle.manifest
+def _line(image: GuestImage) -> str:
+    m = image.manifest
     size = format_size(sum(file.size_bytes for file in m.files.values()))
     made = f"{m.created:%Y-%m-%d %H:%M}"
     return f"{m.name}  {m.suite} {m.architecture}  kernel {m.kernel}  {size}  {made}"

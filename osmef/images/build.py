@@ -25,14 +25,14 @@ import osmef
 from osmef.apt import find_suite, network_settings, sources
 from osmef.errors import InputError, ProviderError, StorageError
 from osmef.files import draft_directory, draft_kinds, exists, locked_drafts, stale_drafts
-from osmef.images.bundle import (
+from osmef.images.guest_image import (
     MANIFEST,
     BootConfig,
     GuestImage,
     ImageFile,
     Manifest,
     check_name,
-    load_bundle,
+    load_image,
     sha256_of,
 )
 from osmef.programs import find_program, search_path, start_in_new_session
@@ -450,7 +450,7 @@ def _publish(draft: Path, target: Path) -> GuestImage:
         shutil.rmtree(target / "old")
     else:
         draft.rename(target)
-    return load_bundle(target)
+    return load_image(target)
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from tests.cli.conftest import Osmef
-from tests.images.bundles import write_bundle
+from tests.images.written import write_image
 
 
 def test_images_are_listed(osmef: Osmef) -> None:
     images = osmef.directory / "images"
     images.mkdir()
     for name in ("good", "bad"):
-        write_bundle(images, name)
+        write_image(images, name)
     (images / "bad/initrd").unlink()
     ended = osmef("image", "list", "--output", "images")
     assert ended.code == 0

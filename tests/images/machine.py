@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from osmef.providers.cloud_init import SERIAL, Seed
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.session import SshSession, wait_for_ssh

@@ -12,8 +12,8 @@ import pytest
 
 from osmef.errors import InputError, Interrupted, OsmefError, ProviderError, StorageError
 from osmef.images.build import BuildRequest, build_image, open_fakeroot
-from osmef.images.bundle import GuestImage, load_bundle
-from tests.images.bundles import write_bundle
+from osmef.images.guest_image import GuestImage, load_image
+from tests.images.written import write_image
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_an_invalid_image_order_is_rejected(
 
 def test_an_image_is_replaced_only_by_force(build_request: BuildRequest) -> None:
     build_request.directory.mkdir()
-    write_bundle(build_request.directory, build_request.name)
+    write_image(build_request.directory, build_request.name)
     assert "--force" in refused(build_request, InputError)
 
 
@@ -171,4 +171,4 @@ def test_an_image_lists_its_packages_and_files(guest_image: GuestImage) -> None:
         "root.qcow2",
         "vmlinuz",
     ]
-    assert load_bundle(guest_image.directory) == guest_image
+    assert load_image(guest_image.directory) == guest_image

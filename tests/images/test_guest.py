@@ -12,7 +12,7 @@ import pytest
 
 from osmef.agent.client import deploy
 from osmef.facts.collect import collect
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from osmef.providers.cloud_init import Seed
 from osmef.remote.login import KeyPair
 from osmef.remote.session import SshSession

@@ -15,7 +15,7 @@ import pytest
 
 from osmef.agent.client import deploy
 from osmef.errors import ReachError
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from osmef.providers.cloud_init import SERIAL, Card, Seed
 from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.remote.session import SshSession, wait_for_ssh

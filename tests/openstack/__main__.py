@@ -33,7 +33,7 @@ def make(arguments: argparse.Namespace) -> Cloud:
         sort = VolumeCloud if arguments.volumes else Cloud
         return sort(state, tell, guests=arguments.guests)
     from osmef.errors import ProviderError  # noqa: PLC0415
-    from osmef.images.bundle import GuestImage  # noqa: PLC0415
+    from osmef.images.guest_image import GuestImage  # noqa: PLC0415
     from tests.guest_image import kept_image  # noqa: PLC0415
     from tests.openstack.real import RealCloud  # noqa: PLC0415
 

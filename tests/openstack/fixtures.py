@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from tests.openstack.cloud import Cloud
 from tests.openstack.errors import CloudError
 from tests.openstack.real import RealCloud

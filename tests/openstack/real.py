@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from osmef.providers.local import kernel
 from tests.openstack import packages, real_config
 from tests.openstack.cloud import READY_S, SERVICES, Cloud

@@ -66,7 +66,7 @@ class GuestSpec:
         """Return its seed disk, with keys, name and address."""
         card = Card(self.mac, self.interface, self.network.gateway if self.interface else None)
         seed = Seed(self.request.name[:63], key.public, self.host_key, (card,))
-        return nocloud_disk(seed) if self.base.image.bundle is None else seed.disk()
+        return nocloud_disk(seed) if self.base.image.guest_image is None else seed.disk()
 
     def machine(self, name: str, root: str, seed: str) -> xml.Domain:
         """Return its domain."""

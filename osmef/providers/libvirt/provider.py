@@ -226,7 +226,7 @@ class LibvirtProvider(Provider):
         if not guests:
             return
         image = find_image(settings.image)
-        if image.bundle is None:
+        if image.guest_image is None:
             find_iso_tool()
         hosts = self._open(guests, placed)
         try:

@@ -253,16 +253,16 @@ class Provisioner:
 
     def _base(self, host: Hypervisor, guests: int) -> Base:
         """Upload the image to a host, and choose its accelerator."""
-        image, bundle = self.image, self.image.bundle
+        image, guest_image = self.image, self.image.guest_image
         store = StoragePool.make(host, self.maker, directory_of(host.uri, self.settings.storage))
         store.check_room(image.sent_bytes + guests * min(image.disk_bytes, _WRITTEN_BYTES))
         root = store.put_file("root", image.root)
         kernel = None
-        if bundle is not None:
+        if guest_image is not None:
             kernel = KernelBoot(
-                store.put_file("kernel", bundle.kernel),
-                store.put_file("initrd", bundle.initrd),
-                bundle.manifest.boot.cmdline,
+                store.put_file("kernel", guest_image.kernel),
+                store.put_file("initrd", guest_image.initrd),
+                guest_image.manifest.boot.cmdline,
             )
         architecture = architecture_of(host, image)
         disks = []
@@ -413,8 +413,8 @@ def need_of(settings: LibvirtSettings, requests: Sequence[EndpointRequest]) -> i
 
 def architecture_of(host: Hypervisor, image: VolumeImage) -> str:
     """Return the architecture of the image, or for a disk image that of the host."""
-    if image.bundle is not None:
-        return image.bundle.manifest.architecture
+    if image.guest_image is not None:
+        return image.guest_image.manifest.architecture
     return capable_architecture(capabilities_of(host))
 
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from osmef.errors import CapacityError, InputError, NotFoundError, ProviderError
 from osmef.files import in_home, open_file, scratch
-from osmef.images.bundle import GuestImage, default_directory, load_bundle
+from osmef.images.guest_image import GuestImage, default_directory, load_image
 from osmef.programs import find_program, search_path
 from osmef.providers.cloud_init import Seed
 from osmef.providers.libvirt import xml
@@ -39,12 +39,12 @@ class VolumeImage:
     root: Path
     format: str
     disk_bytes: int
-    bundle: GuestImage | None
+    guest_image: GuestImage | None
 
     @property
     def sent_bytes(self) -> int:
         """The size of the files to upload. Raises NotFoundError."""
-        own = (self.bundle.kernel, self.bundle.initrd) if self.bundle else ()
+        own = (self.guest_image.kernel, self.guest_image.initrd) if self.guest_image else ()
         try:
             return sum(path.stat().st_size for path in (self.root, *own))
         except OSError as error:
@@ -61,13 +61,13 @@ def find_image(wanted: str) -> VolumeImage:
     if path.is_file():
         return _disk(path)
     try:
-        bundle = load_bundle(path)
+        own_image = load_image(path)
     except InputError as error:
         cure = f"{error.cure}; or give the path of a disk image with cloud-init"
         message = f"{error.where}: {error.message}"
         raise NotFoundError(message, where=_WHERE, cure=cure) from error
-    _read_head(bundle.root)
-    return VolumeImage(bundle.root, "qcow2", bundle.manifest.disk_bytes, bundle)
+    _read_head(own_image.root)
+    return VolumeImage(own_image.root, "qcow2", own_image.manifest.disk_bytes, own_image)
 
 
 def _disk(path: Path) -> VolumeImage:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from osmef.providers.base import Endpoint, EndpointRequest, Resource, RunContext
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.remote.login import KeyPair

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from osmef.errors import NotFoundError
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from osmef.providers.base import Endpoint, EndpointRequest, RunContext
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.xml import parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from tests.cli.conftest import Osmef
 from tests.libvirt.lab import Lab
 

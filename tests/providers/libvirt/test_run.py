@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import ProviderError
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.libvirt.storage import find_iso_tool
 from tests.cli.conftest import Osmef

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.images.bundle import GuestImage
+from osmef.images.guest_image import GuestImage
 from tests.cli.conftest import Osmef
 from tests.libvirt import lab as laboratory
 from tests.libvirt.lab import LAN, Lab

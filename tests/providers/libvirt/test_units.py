@@ -37,7 +37,7 @@ from osmef.remote.login import HostKeys, KeyPair, Login
 from osmef.scenario.clouds.libvirt import LibvirtSettings, addresses_of
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 from osmef.scenario.load import load
-from tests.images.bundles import write_bundle
+from tests.images.written import write_image
 from tests.libvirt.lab import libvirt_module
 from tests.providers.conftest import MemoryLedger
 
@@ -381,7 +381,7 @@ def test_an_image_that_has_the_hypervisor_read_other_files_is_refused(tmp_path: 
         find_image(str(disk))
     subprocess.run([*make, disk, "1M"], check=True)
     assert find_image(str(disk)).disk_bytes == 1 << 20
-    directory = write_bundle(images, "bundle")
+    directory = write_image(images, "plain")
     back = ("-b", str(disk), "-F", "qcow2")
     subprocess.run([*make, *back, directory / "root.qcow2"], check=True)
     manifest = json.loads((directory / "image.json").read_text())

@@ -1,4 +1,4 @@
-"""An image on disk: a directory with a root file system, a kernel and an initrd."""
+"""A guest image on disk: a directory with a root file system, a kernel and an initrd."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def load_bundle(directory: Path) -> GuestImage:
+def load_image(directory: Path) -> GuestImage:
     """Load an image, with a check of its files' sizes.
 
     Raises InputError if it is missing or damaged.

@@ -13,7 +13,7 @@ FILES = {
 }
 
 
-def write_bundle(images: Path, name: str) -> Path:
+def write_image(images: Path, name: str) -> Path:
     """Write an image and return its directory."""
     directory = images / name
     directory.mkdir()

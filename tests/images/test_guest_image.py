@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from osmef.errors import InputError
-from osmef.images.bundle import check_name, default_directory, image_directories, load_bundle
-from tests.images.bundles import write_bundle
+from osmef.images.guest_image import check_name, default_directory, image_directories, load_image
+from tests.images.written import write_image
 
 
 def edited(change: Callable[[Any], object]) -> Callable[[Path], object]:
@@ -36,14 +36,14 @@ def link(directory: Path) -> None:
 
 
 def test_an_image_lists_its_files(tmp_path: Path) -> None:
-    bundle = load_bundle(write_bundle(tmp_path, "plain"))
-    assert bundle.manifest.packages == {"iproute2": "6.1.0-3"}
-    assert [p.read_text() for p in (bundle.root, bundle.kernel, bundle.initrd)] == [
+    image = load_image(write_image(tmp_path, "plain"))
+    assert image.manifest.packages == {"iproute2": "6.1.0-3"}
+    assert [p.read_text() for p in (image.root, image.kernel, image.initrd)] == [
         "root.qcow2 of plain",
         "vmlinuz of plain",
         "initrd of plain",
     ]
-    bundle.verify()
+    image.verify()
 
 
 @pytest.mark.parametrize(
@@ -67,25 +67,25 @@ def test_an_image_lists_its_files(tmp_path: Path) -> None:
 def test_a_damaged_image_is_not_loaded(
     tmp_path: Path, damage: Callable[[Path], object], message: str
 ) -> None:
-    directory = write_bundle(tmp_path, "plain")
+    directory = write_image(tmp_path, "plain")
     damage(directory)
     with pytest.raises(InputError) as caught:
-        load_bundle(directory)
+        load_image(directory)
     assert message in caught.value.message
     assert "osmef image build" in str(caught.value.cure)
 
 
 def test_a_changed_file_is_found_by_its_hash(tmp_path: Path) -> None:
-    bundle = load_bundle(write_bundle(tmp_path, "plain"))
-    bundle.initrd.write_text("initrd of pLain")
-    load_bundle(bundle.directory)
+    image = load_image(write_image(tmp_path, "plain"))
+    image.initrd.write_text("initrd of pLain")
+    load_image(image.directory)
     with pytest.raises(InputError, match="initrd is not the file that was built"):
-        bundle.verify()
+        image.verify()
 
 
 def test_images_are_listed_by_name_and_drafts_are_not(tmp_path: Path) -> None:
     for name in ("b", "a", ".c.draft"):
-        write_bundle(tmp_path, name)
+        write_image(tmp_path, name)
     (tmp_path / "else").mkdir()
     assert [path.name for path in image_directories(tmp_path)] == ["a", "b"]
     assert image_directories(tmp_path / "nowhere") == []
