@@ -77,14 +77,14 @@ def test_both_sides_need_the_same_cookie(binary: Path, tmp_path: Path) -> None:
     assert friend.returncode == 0
 
 
-def test_no_receiver(binary: Path) -> None:
+def test_send_without_a_receiver_asks_whether_one_is_running(binary: Path) -> None:
     port = str(closed_port())
     done = run(binary, "send", "127.0.0.1", "--port", port)
     assert done.returncode == 1
     assert f"is `osmef-agent recv` running on 127.0.0.1, port {port}?" in done.stderr
 
 
-def test_unknown_host(binary: Path) -> None:
+def test_send_names_an_unknown_host(binary: Path) -> None:
     done = run(binary, "send", "not a host")
     assert done.returncode == 1
     assert "not a host" in done.stderr
@@ -121,7 +121,9 @@ def test_the_port_is_taken(binary: Path) -> None:
         (["serve", "now"], "Usage"),
     ],
 )
-def test_wrong_usage(binary: Path, arguments: list[str], named: str) -> None:
+def test_wrong_usage_ends_with_2_and_prints_nothing_to_standard_output(
+    binary: Path, arguments: list[str], named: str
+) -> None:
     done = run(binary, *arguments)
     assert done.returncode == 2
     assert named in done.stderr
@@ -172,5 +174,5 @@ def test_the_help_has_all_options(binary: Path, arguments: list[str], tables: li
             assert f" {option}" in help_page.stdout
 
 
-def test_version(binary: Path) -> None:
+def test_the_version_is_that_of_the_build(binary: Path) -> None:
     assert run(binary, "--version").stdout == f"osmef-agent {build.version()}\n"

@@ -67,7 +67,7 @@ def test_arguments_arrive_exactly(lasting: Agent, arguments: list[bytes]) -> Non
     assert result["status"] == 0
 
 
-def test_many_arguments(agent: Agent) -> None:
+def test_four_thousand_arguments_arrive(agent: Agent) -> None:
     """As many as a command holds."""
     printed, _ = run(agent, ["printf", "%s\\n", *[""] * 4000])
     assert text_of(printed) == b"\n" * 4000
@@ -80,14 +80,14 @@ def test_raw_utf8_is_as_good_as_escapes(agent: Agent) -> None:
     assert text_of(outputs(agent)[0]) == b"\xc3\xa4\xff\n"
 
 
-def test_environment_directory_and_input(agent: Agent, tmp_path: Path) -> None:
+def test_a_program_gets_its_environment_directory_and_input(agent: Agent, tmp_path: Path) -> None:
     name, value, text = "A_B", "x=y \n'\udcfe", "two\nlines \udcff without an end"
     argv = shell("cat; printf '%s' \"$A_B\"; pwd")
     printed, _ = run(agent, argv, env=[f"{name}={value}"], dir=str(tmp_path), stdin=text)
     assert text_of(printed) == os.fsencode(text + value) + bytes(tmp_path) + b"\n"
 
 
-def test_the_usual_environment_and_an_empty_input(agent: Agent) -> None:
+def test_by_default_a_program_has_the_login_s_environment_and_no_input(agent: Agent) -> None:
     printed, _ = run(agent, shell('cat; readlink /proc/self/fd/0; echo "$HOME"'), env=["Z=1"])
     assert text_of(printed).decode() == f"/dev/null\n{os.environ['HOME']}\n"
 

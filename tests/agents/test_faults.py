@@ -253,7 +253,7 @@ def test_abort_ends_both_sides(start: StartAgent, aborted: str) -> None:
     assert_works(receiver, sender)
 
 
-def test_abort_while_listening(start: StartAgent) -> None:
+def test_a_job_aborted_while_listening_leaves_the_agent_usable(start: StartAgent) -> None:
     receiver = start()
     arm(receiver)
     receiver.command("abort", id="job-1")
@@ -261,7 +261,7 @@ def test_abort_while_listening(start: StartAgent) -> None:
     assert_works(receiver, start())
 
 
-def test_abort_while_connecting(start: StartAgent) -> None:
+def test_a_job_aborted_while_connecting_leaves_the_agent_usable(start: StartAgent) -> None:
     sender = start()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         sender.command(

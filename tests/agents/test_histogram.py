@@ -93,7 +93,7 @@ def test_merged_histograms_equal_a_single_one(
     assert bytes(merged) == bytes(filled(library, some + others))
 
 
-def test_empty(library: ctypes.CDLL) -> None:
+def test_an_empty_histogram_has_no_quantile_and_adds_nothing(library: ctypes.CDLL) -> None:
     assert library.histogram_quantile(Histogram(), 0.5) == -1
     assert told(library, Histogram())["count"] == []
     merged = filled(library, [5])

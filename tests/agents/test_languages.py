@@ -211,7 +211,7 @@ def test_old_clients_may_keep_a_connection(pong: int, keep: bool) -> None:
 
 
 @pytest.mark.parametrize(("which", "path"), [("pong", "pong"), ("ping", "ping"), ("ping", "mping")])
-def test_many_at_once(servers: dict[str, int], which: str, path: str) -> None:
+def test_many_clients_at_once_are_answered(servers: dict[str, int], which: str, path: str) -> None:
     port = servers[which]
 
     def visit(number: int) -> bool:

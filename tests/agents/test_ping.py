@@ -28,7 +28,7 @@ from tests.agents.web import (
 SIZES = [0, 4, 5, 2000, 40000, 1_500_000]
 
 
-def test_our_pong(start: StartAgent) -> None:
+def test_ping_relays_and_measures_pong(start: StartAgent) -> None:
     pong, ping = start(), start()
     port = serve_ping(ping, serve_pong(pong))
     connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
@@ -74,7 +74,7 @@ def test_many_clients_at_a_time(start: StartAgent) -> None:
         assert list(answers) == [(200, pong_body(size)) for size in sizes]
 
 
-def test_pipeline(start: StartAgent) -> None:
+def test_pipelined_requests_are_answered_in_order(start: StartAgent) -> None:
     port = serve_ping(start(), serve_pong(start()))
     with dial(port) as connection:
         request = b"GET /%s/5 HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -111,7 +111,7 @@ def test_requests_in_a_pipeline_when_there_is_no_pong(start: StartAgent) -> None
     assert data.endswith(b"pong can't be reached\n")
 
 
-def test_pong_comes_back(start: StartAgent) -> None:
+def test_ping_waits_for_a_pong_that_comes_back(start: StartAgent) -> None:
     pong, ping = start(), start()
     there = serve_pong(pong)
     port = serve_ping(ping, there, retries=1000)
@@ -211,7 +211,7 @@ def test_errors_of_pong_are_handed_on(start: StartAgent) -> None:
         assert metered(port, 5)["code"] == 404
 
 
-def test_clients_that_leave(start: StartAgent) -> None:
+def test_clients_that_leave_do_not_disturb_others(start: StartAgent) -> None:
     pong, ping = start(), start()
     port = serve_ping(ping, serve_pong(pong))
     for i in range(60):
@@ -224,7 +224,7 @@ def test_clients_that_leave(start: StartAgent) -> None:
     assert ping.expect("result")["requests"] == 61
 
 
-def test_a_slow_client_of_a_large_answer(start: StartAgent) -> None:
+def test_a_slow_client_gets_a_large_answer_whole(start: StartAgent) -> None:
     port = serve_ping(start(), serve_pong(start()))
     with dial(port) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
@@ -236,14 +236,14 @@ def test_a_slow_client_of_a_large_answer(start: StartAgent) -> None:
 
 
 @pytest.mark.parametrize("key", ["host", "port", "bind", "listen_port", "retries", "timeout_s"])
-def test_wrong_keys(start: StartAgent, key: str) -> None:
+def test_a_wrong_key_is_an_error_that_names_it(start: StartAgent, key: str) -> None:
     ping = start()
     usual: dict[str, object] = {"id": "p", "bind": "::", "listen_port": 0, "host": "::1"}
     ping.command("ping", **(usual | {"port": 80} | {key: -1}))
     assert key in ping.expect("error")["message"]
 
 
-def test_by_hand(binary: Path, start: StartAgent) -> None:
+def test_ping_by_hand_relays_until_it_is_terminated(binary: Path, start: StartAgent) -> None:
     pong = serve_pong(start())
     with subprocess.Popen(
         [binary, "ping", "--pong", f"localhost:{pong}", "--port", "0", "--json"],

@@ -88,7 +88,7 @@ def test_one_connection_serves_many_requests(agent: Agent, port: int) -> None:
     agent.idle()
 
 
-def test_curl(port: int) -> None:
+def test_curl_reads_the_answers(port: int) -> None:
     curl = shutil.which("curl")
     if curl is None:
         pytest.skip("no curl on this machine")
@@ -107,7 +107,7 @@ def test_requests_in_a_pipeline(port: int) -> None:
     assert answers.endswith(b"\r\n\r\n" + pong_body(9))
 
 
-def test_a_request_byte_by_byte(port: int) -> None:
+def test_a_request_that_comes_byte_by_byte_is_answered(port: int) -> None:
     with dial(port) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in b"GET /pong/6 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n":
@@ -198,7 +198,9 @@ def test_the_port_is_taken(agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [("port", 70000), ("port", None), ("bind", 7), ("threads", 0)]
 )
-def test_wrong_keys(agent: Agent, key: str, value: object) -> None:
+def test_a_wrong_key_is_a_protocol_error_that_names_it(
+    agent: Agent, key: str, value: object
+) -> None:
     agent.command("pong", **({"id": "p", "bind": "::", "port": 0} | {key: value}))
     error = agent.expect("error")
     assert (error["kind"], key in error["message"]) == ("protocol", True)
@@ -209,7 +211,7 @@ def test_the_end_of_input_ends_it(agent: Agent, port: int) -> None:
     assert agent.close_input() == 0
 
 
-def test_by_hand(binary: Path) -> None:
+def test_pong_by_hand_counts_its_requests(binary: Path) -> None:
     with subprocess.Popen(
         [binary, "pong", "--port", "0", "--bind", "127.0.0.1", "--threads", "1"],
         stdout=subprocess.PIPE,

@@ -106,7 +106,7 @@ def test_messages_of_other_sizes(start: StartAgent, protocol: str, size: int) ->
 
 
 @pytest.mark.parametrize("protocol", ["tcp-connect", "udp", "icmp"])
-def test_ipv6(start: StartAgent, protocol: str) -> None:
+def test_requests_over_ipv6_are_counted(start: StartAgent, protocol: str) -> None:
     asking, answering = start(), start()
     keys = job(protocol=protocol, **SIZES)
     answering.command("exchange", side="listen", bind="::1", port=0, **keys)

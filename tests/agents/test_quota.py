@@ -87,7 +87,7 @@ def at(place: str, files: Mapping[str, str]) -> dict[str, str]:
     return {f"{place}/{name}": text for name, text in files.items()}
 
 
-def test_version_1(read: Read) -> None:
+def test_the_quota_of_control_groups_version_1_is_read(read: Read) -> None:
     files = tree(FIRST.format(root="/"), "/docker/abc", FIRST_LINES)
     files |= at(f"{V1}/docker/abc", limit_1(50_000) | {"cpu.stat": STAT_1})
     assert read(files) == (0.5, 100, 80, 7_000_000)
@@ -99,7 +99,7 @@ def test_version_1_in_a_container_that_sees_its_own_group_only(read: Read) -> No
     assert read(files) == (0.5, 100, 80, 7_000_000)
 
 
-def test_version_2(read: Read) -> None:
+def test_the_quota_of_a_parent_of_a_control_group_version_2_counts(read: Read) -> None:
     files = tree(SECOND.format(root="/"), "/system.slice/agent.service", SECOND_LINES)
     files |= at(f"{V2}/system.slice/agent.service", {"cpu.max": "max 100000\n", "cpu.stat": STAT_2})
     files |= at(f"{V2}/system.slice", {"cpu.max": "20000 100000\n", "cpu.stat": STAT_2})
@@ -108,7 +108,9 @@ def test_version_2(read: Read) -> None:
 
 
 @pytest.mark.parametrize(("root", "group"), [("/", "/"), ("/../..", "/../../pod"), ("/", "/../x")])
-def test_version_2_in_a_namespace(read: Read, root: str, group: str) -> None:
+def test_the_quota_is_read_in_a_namespace_of_control_groups(
+    read: Read, root: str, group: str
+) -> None:
     files = tree(SECOND.format(root=root), group, SECOND_LINES)
     files |= at(V2, {"cpu.max": "150000 100000\n", "cpu.stat": STAT_2})
     assert read(files) == (1.5, 100, 80, 7_000_000)
@@ -121,7 +123,7 @@ def test_the_tightest_cpu_quota_of_nested_cgroups_is_reported(read: Read) -> Non
     assert read(files) == (0.3, 100, 80, 7_000_000)
 
 
-def test_no_quota(read: Read) -> None:
+def test_control_groups_without_a_limit_have_no_quota(read: Read) -> None:
     files = tree(FIRST.format(root="/"), "/", FIRST_LINES)
     assert read(files | at(V1, limit_1(-1) | {"cpu.stat": STAT_1})) is None
 

@@ -72,7 +72,9 @@ def test_a_long_siege_reports_how_far_it_is(start: StartAgent) -> None:
 
 @pytest.mark.parametrize("keep_alive", [True, False])
 @pytest.mark.parametrize("connections", [1, 7])
-def test_pong(start: StartAgent, keep_alive: bool, connections: int) -> None:
+def test_siege_records_every_answer_of_pong(
+    start: StartAgent, keep_alive: bool, connections: int
+) -> None:
     siege, pong = start(), start()
     columns, result = besiege(
         siege,
@@ -96,7 +98,7 @@ def test_pong(start: StartAgent, keep_alive: bool, connections: int) -> None:
     assert pong.expect("result")["requests"] == 300
 
 
-def test_ping(start: StartAgent) -> None:
+def test_siege_records_the_times_that_ping_measured(start: StartAgent) -> None:
     ping = serve_ping(start(), serve_pong(start()))
     columns, result = besiege(
         start(), ping, path="/mping/{size}", sizes="4,90000", repetitions=50, connections=5
@@ -108,7 +110,7 @@ def test_ping(start: StartAgent) -> None:
     assert (result["failed"], result["retries"]) == (0, 0)
 
 
-def test_published_ping_and_pong(start: StartAgent) -> None:
+def test_published_ping_and_pong_answer_siege(start: StartAgent) -> None:
     with published_pong("chunks") as pong, published_ping(pong) as ping:
         columns, _ = besiege(start(), ping, path="/mping/{size}", sizes="5,20000", repetitions=5)
         assert columns["length"] == columns["size"]
@@ -124,7 +126,7 @@ def test_framings_of_foreign_servers(start: StartAgent, framing: str) -> None:
     assert result["failed"] == 0
 
 
-def test_a_path_without_a_size(start: StartAgent) -> None:
+def test_a_path_without_a_size_is_requested_as_it_is(start: StartAgent) -> None:
     columns, _ = besiege(start(), serve_pong(start()), path="/pong/77", sizes="1", repetitions=3)
     assert columns["length"] == [77, 77, 77]
 
@@ -296,7 +298,7 @@ def test_a_server_that_hangs(start: StartAgent) -> None:
     assert columns["code"] == columns["length"] == [None] * 3
 
 
-def test_the_server_dies(start: StartAgent) -> None:
+def test_requests_to_a_dead_server_fail_and_have_no_times(start: StartAgent) -> None:
     siege, pong = start(), start()
     arm(siege, serve_pong(pong), sizes="5", repetitions=1000, rate_per_s=2000, connections=4)
     siege.expect("connected")
@@ -326,7 +328,7 @@ def test_a_missing_start_is_an_arm_timeout(start: StartAgent) -> None:
     assert siege.expect("error")["kind"] == "arm-timeout"
 
 
-def test_abort(start: StartAgent) -> None:
+def test_an_aborted_siege_leaves_the_agent_usable(start: StartAgent) -> None:
     siege, pong = start(), start()
     port = serve_pong(pong)
     for _ in range(2):
@@ -367,7 +369,9 @@ def test_abort(start: StartAgent) -> None:
         ({"host": None}, "host"),
     ],
 )
-def test_wrong_keys(start: StartAgent, changes: dict[str, object], named: str) -> None:
+def test_wrong_keys_are_a_protocol_error_that_names_them(
+    start: StartAgent, changes: dict[str, object], named: str
+) -> None:
     siege = start()
     arm(siege, 80, **changes)
     error = siege.expect("error")
@@ -384,7 +388,7 @@ def run(binary: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_by_hand(binary: Path, start: StartAgent) -> None:
+def test_siege_by_hand_prints_a_summary_or_events(binary: Path, start: StartAgent) -> None:
     pong = serve_pong(start())
     ping = serve_ping(start(), pong)
     url = f"http://localhost:{ping}"
@@ -399,7 +403,7 @@ def test_by_hand(binary: Path, start: StartAgent) -> None:
     assert sorted(events[1]["length"]) == [4, 5]
 
 
-def test_an_interruption_by_hand(binary: Path) -> None:
+def test_an_interrupted_siege_by_hand_ends_with_an_error(binary: Path) -> None:
     began: Future[subprocess.Popen[str]] = Future()
 
     def hang(connection: socket.socket) -> None:
@@ -428,14 +432,14 @@ def test_an_interruption_by_hand(binary: Path) -> None:
         (["http://a/", "--fly"], "--fly"),
     ],
 )
-def test_wrong_usage(binary: Path, arguments: list[str], named: str) -> None:
+def test_wrong_usage_ends_with_2(binary: Path, arguments: list[str], named: str) -> None:
     done = run(binary, *arguments)
     assert done.returncode == 2
     assert named in done.stderr
 
 
 @pytest.mark.parametrize("command", ["pong", "ping", "siege"])
-def test_help(binary: Path, command: str) -> None:
+def test_help_begins_with_the_usage(binary: Path, command: str) -> None:
     done = subprocess.run(
         [binary, command, "--help"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True
     )

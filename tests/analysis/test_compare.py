@@ -51,7 +51,9 @@ def test_each_side_has_the_interval_of_its_median() -> None:
         (None, None, DifferenceVerdict.INCONCLUSIVE),
     ],
 )
-def test_verdicts(low: float | None, high: float | None, expected: DifferenceVerdict) -> None:
+def test_a_verdict_follows_from_interval_margin_and_direction(
+    low: float | None, high: float | None, expected: DifferenceVerdict
+) -> None:
     interval = ConfidenceInterval(low, high, None)
     assert verdict(interval, 5, Better.HIGHER) == expected
     turned = {

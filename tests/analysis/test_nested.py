@@ -48,7 +48,7 @@ def test_the_parts_are_right_in_the_mean_also_of_few_pairs_of_unlike_numbers() -
     assert between == pytest.approx(100, rel=0.1)
 
 
-def test_by_hand() -> None:
+def test_variance_components_are_those_computed_by_hand() -> None:
     found = variance_components({"a": [1.0, 3.0], "b": [7.0, 9.0]})
     assert found is not None
     # Means 2 and 8: the square between is 2 * (9 + 9) = 36, that within is 4 / 2 = 2.

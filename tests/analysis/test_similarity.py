@@ -52,7 +52,7 @@ def test_similarity_is_symmetric_between_0_and_1_and_independent_of_units(
     np.testing.assert_allclose(similarity_matrix(1 / table), matrix, atol=1e-9)
 
 
-def test_by_hand() -> None:
+def test_a_similarity_is_that_computed_by_hand() -> None:
     matrix = similarity_matrix(machines(aws_m=[2, 10], gce_n=[4, 10]))
     assert matrix.iat[0, 1] == 1 - 0.5**2 / 2
 

@@ -25,7 +25,7 @@ from osmef.facts.collect import technology
         (None, "HPE", "Apollo 70", None, None),
     ],
 )
-def test_technology(
+def test_the_technology_follows_from_cpu_and_dmi(
     hypervisor: str | None,
     vendor: str | None,
     product: str | None,

@@ -29,7 +29,7 @@ def test_title_labels_and_size(paper: MakeTrials) -> None:
     assert "\n" in figure.texts[0].get_text(), "a long title is broken, not cut"
 
 
-def test_axes(paper: MakeTrials) -> None:
+def test_axes_have_the_requested_scale_range_and_ticks(paper: MakeTrials) -> None:
     look = Look(x_log=False, y_log=False, x_min=0, x_max=60, y_min=-1, y_max=12, y_ticks=4)
     (axes,) = visible(btc_connections(paper(), look))
     assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear")
@@ -55,7 +55,7 @@ def test_names_of_whole_labels_and_of_their_parts(paper: MakeTrials) -> None:
 
 
 @pytest.mark.parametrize("counts", [(1, 10), tuple(range(1, 13))])
-def test_no_legend(paper: MakeTrials, counts: tuple[int, ...]) -> None:
+def test_a_figure_without_legend_has_none(paper: MakeTrials, counts: tuple[int, ...]) -> None:
     assert btc_distance(paper(counts=counts), Look(legend=False)).legends == []
 
 

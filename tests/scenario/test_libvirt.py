@@ -53,7 +53,9 @@ def of_file(tmp_path: Path, provider: str) -> LibvirtSettings:
         ("storage: ~/images", "is not the absolute path"),
     ],
 )
-def test_bad_settings(tmp_path: Path, keys: str, said: str) -> None:
+def test_bad_settings_are_reported_at_their_line_with_a_cure(
+    tmp_path: Path, keys: str, said: str
+) -> None:
     with pytest.raises(InputError, match=said) as raised:
         of_file(tmp_path, f"{{kind: libvirt, {keys}}}")
     assert {problem.line for problem in raised.value.problems} == {2}

@@ -111,38 +111,38 @@ def test_byte_order_mark_and_windows_line_ends(tmp_path: Path, suffix: str) -> N
 
 
 class TestFilesThatCannotBeRead:
-    def test_missing(self, tmp_path: Path) -> None:
+    def test_a_missing_file_is_reported_with_a_cure(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="no such file") as caught:
             load(tmp_path / "none.yaml")
         assert caught.value.where == str(tmp_path / "none.yaml")
         assert caught.value.cure
 
-    def test_directory(self, tmp_path: Path) -> None:
+    def test_a_directory_is_no_scenario_file(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="directory"):
             load(tmp_path)
 
-    def test_file_as_directory(self, tmp_path: Path) -> None:
+    def test_a_file_in_the_place_of_a_directory_is_reported(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("name: a")
         with pytest.raises(InputError, match="Not a directory"):
             load(tmp_path / "file" / "a.yaml")
 
-    def test_impossible_path(self) -> None:
+    def test_an_impossible_path_can_not_be_read(self) -> None:
         with pytest.raises(InputError, match="can't be read"):
             load(Path("a\0b"))
 
-    def test_not_utf8(self, tmp_path: Path) -> None:
+    def test_bytes_that_are_not_utf8_are_reported_with_their_place(self, tmp_path: Path) -> None:
         path = tmp_path / "latin.yaml"
         path.write_bytes("name: a\ndescription: caf\u00e9\n".encode("latin-1"))
         with pytest.raises(InputError, match=":2:17: the file is not UTF-8: byte 0xE9"):
             load(path)
 
-    def test_nul_byte(self, tmp_path: Path) -> None:
+    def test_a_nul_character_is_reported_with_its_place(self, tmp_path: Path) -> None:
         path = tmp_path / "nul.yaml"
         path.write_bytes(b"name: a\nplacement: \0\n")
         with pytest.raises(InputError, match=r":2:12: the character U\+0000"):
             load(path)
 
-    def test_too_large(self, tmp_path: Path) -> None:
+    def test_a_file_larger_than_256_kib_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "large.yaml"
         path.write_text("name: a\n" + "#" * MAX_BYTES)
         with pytest.raises(InputError, match="it is larger than 256 KiB"):

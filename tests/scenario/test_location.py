@@ -45,7 +45,9 @@ locations = st.builds(
         ({"host": "1", "site": "a"}, {"host": "1", "site": "a"}, True),
     ],
 )
-def test_one_host(one: dict[str, str], other: dict[str, str], expected: bool | None) -> None:
+def test_same_host_is_known_only_from_parts_that_both_locations_have(
+    one: dict[str, str], other: dict[str, str], expected: bool | None
+) -> None:
     assert same_host(Location(**one), Location(**other)) is expected
     assert same_host(Location(**other), Location(**one)) is expected
 
@@ -61,7 +63,7 @@ def test_more_location_values_never_reverse_the_same_host_answer(
 
 
 @given(locations, locations)
-def test_distance_follows_it(one: Location, other: Location) -> None:
+def test_the_distance_is_0_on_one_host_and_2_on_two(one: Location, other: Location) -> None:
     assert distance(one, other) == {True: 0, False: 2, None: None}[same_host(one, other)]
 
 

@@ -112,7 +112,7 @@ def read(data: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_garbage(data: bytes) -> None:
+def test_garbage_is_an_error_and_no_crash(data: bytes) -> None:
     read(data)
     read(b"\x7fELF" + data)
     read(b"\x7fELF\x02\x01\x01" + bytes(9) + data)
@@ -138,6 +138,6 @@ def test_corrupt_elf_offsets_are_handled(number: int, place: int) -> None:
     read(PROGRAM[:place] + struct.pack("<Q", number) + PROGRAM[place + 8 :])
 
 
-def test_this_python() -> None:
+def test_the_loader_of_this_python_is_read() -> None:
     path = Path(sys.executable).resolve()
     assert read_elf(path).interpreter is not None

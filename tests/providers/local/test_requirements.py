@@ -70,7 +70,7 @@ def test_this_machine_holds_a_local_cloud(machine: None) -> None:
     assert say_why("") == ""
 
 
-def test_no_sshd(machine: None) -> None:
+def test_a_missing_sshd_is_reported_with_its_package(machine: None) -> None:
     user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     sshd = str(Path(find_program("sshd", "openssh-server", "test")).resolve())
     text = say_why(HIDE, sshd, unshare=("unshare", *user, "--mount"))
@@ -79,7 +79,7 @@ def test_no_sshd(machine: None) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can forbid namespaces")
-def test_user_namespaces_forbidden(machine: None) -> None:
+def test_forbidden_user_namespaces_are_reported_with_the_sysctl(machine: None) -> None:
     text = say_why(BECOME_USER + FORBID)
     assert "does not allow new namespaces" in text
     assert "sysctl -w user.max_user_namespaces" in text
