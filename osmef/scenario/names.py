@@ -323,7 +323,7 @@ def did_you_mean(
     choices = list(dict.fromkeys(candidates))
     other = _OTHER_NAMES.get(word.lower(), "")
     near = [other] if other in choices else get_close_matches(word.lower(), choices, n=1)
-    listing = f"known are: {', '.join(dict.fromkeys(known))}"
+    listing = f"choose from: {', '.join(dict.fromkeys(known))}"
     meant = " or ".join((*(f"{one!r}" for one in near), *elsewhere))
     return f"did you mean {meant}? {listing}" if meant else listing
 

@@ -68,12 +68,12 @@ def test_an_unknown_option_that_no_setting_replaces_is_reported_as_usual(
     [
         (
             "import iperf a.json",
-            "there is no 'iperf'; did you mean 'iperf3'? known are: osmef2013,",
+            "there is no 'iperf'; did you mean 'iperf3'? choose from: osmef2013,",
         ),
-        ("export prometheus a", "there is no 'prometheus'; known are: csv, ndjson, openmetrics,"),
-        ("schema it's", """there is no "it's"; known are: scenario, summary"""),
-        ("campaign run a --executor dsk", "there is no 'dsk'; did you mean 'dask'? known are:"),
-        ("compare a b --fail-on regresion", "'regresion'; did you mean 'regression'? known are:"),
+        ("export prometheus a", "there is no 'prometheus'; choose from: csv, ndjson, openmetrics,"),
+        ("schema it's", """there is no "it's"; choose from: scenario, summary"""),
+        ("campaign run a --executor dsk", "there is no 'dsk'; did you mean 'dask'? choose from:"),
+        ("compare a b --fail-on regresion", "'regresion'; did you mean 'regression'? choose from:"),
     ],
 )
 def test_a_word_that_is_no_choice_is_answered_with_the_nearest(

@@ -147,5 +147,5 @@ def test_too_few_cards_are_a_problem_of_the_file(
     path = scenario(osmef, "200ms", hosts=hosts)
     ended = osmef("validate", path, prefix=prefix)
     assert ended.code == 2
-    assert "Needed are: host-1 with 1 physical host and 2 free network cards" in ended.err
+    assert "Needed: host-1 with 1 physical host and 2 free network cards" in ended.err
     assert lab.left() == []

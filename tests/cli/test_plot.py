@@ -54,7 +54,10 @@ def test_the_options_reach_the_figure(osmef: Osmef, tmp_path: Path) -> None:
         (("ecdf", SAMPLE, "--metric", "x"), "no trial has a metric 'x'"),
         (("ecdf", SAMPLE, "--where", "connections"), "is not NAME=VALUE"),
         (("pingpong-latency", SAMPLE, "--bands", "0"), "are no bands"),
-        (("fairness", SAMPLE, "--name", "distance 3=x"), "did you mean 'distance 2'? known are: "),
+        (
+            ("fairness", SAMPLE, "--name", "distance 3=x"),
+            "did you mean 'distance 2'? choose from: ",
+        ),
         (("fairness", SAMPLE, "--name", "x=y"), "--name: no series is called 'x'"),
         (("ecdf", SAMPLE, "--names", "nowhere.json"), "can't read the names"),
         (("price", SAMPLE), "give a price list or a CSV file with --prices"),

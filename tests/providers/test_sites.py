@@ -42,8 +42,8 @@ INSIDE = "endpoints: {sender: {}, receiver: {}}\nsweep: {site: [here, there]}\n"
 
 UNREACHED = "endpoints of the provider local can't be reached from another site at all"
 NO_FIT = (
-    "no hosts of the inventory fit. Needed are: any host with 1 VM of flavor big of tenant-1."
-    " There are: the unknown host of a with 1 VM; the unknown host of b with 1 VM"
+    "no hosts of the inventory fit. Needed: any host with 1 VM of flavor big of tenant-1."
+    " Available: the unknown host of a with 1 VM; the unknown host of b with 1 VM"
 )
 
 

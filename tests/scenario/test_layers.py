@@ -111,7 +111,7 @@ def test_layers_can_be_stacked_on_layers_that_carry_them() -> None:
         ("layer: []", "2:8", "empty"),
         ("layer: 5", "2:8", "must be a mapping"),
         ("workload: {kind: [btc]}", "2:18", "the kind of a workload is a name, not a list"),
-        ("workload: {kind: }", "2:17", "the kind of a workload is empty; known are: apachebench"),
+        ("workload: {kind: }", "2:17", "the kind of a workload is empty; choose from: apachebench"),
         ("layer: vxlan\nendpoints: {loopback: {}}", "2:1", "between two endpoints"),
         ("layer: {kind: container, network: bridge}\nfamily: ipv6", "2:26", "ipv4"),
         ("layer: {kind: vxlan, mtu: 1000}\nfamily: ipv6", "2:22", "too short for ipv6"),

@@ -239,11 +239,11 @@ def test_a_provider_is_suggested_by_its_common_names(tmp_path: Path, name: str, 
         ),
         (
             "provider: {kind: libvirt, flavors: {ram: {vcpus: 1, ram: 1GiB, rum: 2}}}",
-            "did you mean 'ram'? known are: vcpus, ram",
+            "did you mean 'ram'? choose from: vcpus, ram",
         ),
         (
             "workload: {kind: program, metrics: {x: {unitt: s}}, run: [{argv: [a]}]}",
-            "did you mean 'unit'? known are: pattern, json, unit,",
+            "did you mean 'unit'? choose from: pattern, json, unit,",
         ),
         (
             "workload: {kind: program, directory: /tmp, run: [{argv: [a]}]}",

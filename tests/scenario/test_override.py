@@ -127,9 +127,9 @@ def test_problems_are_located_at_the_option(problems: Lister) -> None:
     [
         ("name: a", "sweep", "give the values of an axis as a list, such as --set connections="),
         ("name: a", "sweep.connections", "give the values of an axis as a list, such as --set "),
-        ("name: a", "stp", "known are: name, description"),
-        ("name: a\nworkload: udp", "stp", "did you mean 'step'? known are: name, description"),
-        ("name: a", "conections", "did you mean 'connections'? known are: name, description"),
+        ("name: a", "stp", "choose from: name, description"),
+        ("name: a\nworkload: udp", "stp", "did you mean 'step'? choose from: name, description"),
+        ("name: a", "conections", "did you mean 'connections'? choose from: name, description"),
     ],
 )
 def test_the_cure_of_an_unknown_name_proposes_only_names_of_this_scenario(

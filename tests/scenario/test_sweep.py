@@ -294,15 +294,23 @@ def test_the_cure_of_an_unknown_sweep_axis_names_its_valid_place(
         (
             "btc",
             "workload.foo",
-            "known are: workload.kind, workload.duration, workload.conn",
+            "choose from: workload.kind, workload.duration, workload.conn",
         ),
-        ("btc", "workload.conections", "did you mean 'workload.connections'? known are: workload."),
-        ("udp", "workload.loss_treshold", "did you mean 'workload.loss_threshold'? known are: "),
-        ("btc", "workload.loss_treshold", "known are: workload.kind"),
-        ("btc", "lose", "known are: endpoints, pairs, placement"),
-        ("udp", "los", "did you mean 'loss'? known are: endpoints, pairs, placement"),
-        ("btc", "layer.mtx", "did you mean 'layer.mtu'? known are: layer.kind, layer.mtu"),
-        ("btc", "endpoints.sendr.flavor", "did you mean 'endpoints.sender.flavor'? known are: end"),
+        (
+            "btc",
+            "workload.conections",
+            "did you mean 'workload.connections'? choose from: workload.",
+        ),
+        ("udp", "workload.loss_treshold", "did you mean 'workload.loss_threshold'? choose from: "),
+        ("btc", "workload.loss_treshold", "choose from: workload.kind"),
+        ("btc", "lose", "choose from: endpoints, pairs, placement"),
+        ("udp", "los", "did you mean 'loss'? choose from: endpoints, pairs, placement"),
+        ("btc", "layer.mtx", "did you mean 'layer.mtu'? choose from: layer.kind, layer.mtu"),
+        (
+            "btc",
+            "endpoints.sendr.flavor",
+            "did you mean 'endpoints.sender.flavor'? choose from: end",
+        ),
     ],
 )
 def test_the_cure_of_an_unknown_sweep_axis_proposes_only_names_of_its_workload(
@@ -322,7 +330,7 @@ def test_the_cure_of_an_unknown_sweep_axis_proposes_names_of_any_swept_workload(
 ) -> None:
     with pytest.raises(InputError) as caught:
         read(f"name: a\nsweep:\n  {swept}\n  workload.loss_treshold: [1]")
-    cure = "did you mean 'workload.loss_threshold'? known are: endpoints, pairs, placement"
+    cure = "did you mean 'workload.loss_threshold'? choose from: endpoints, pairs, placement"
     assert any(problem.cure.startswith(cure) for problem in caught.value.problems)
 
 

@@ -126,7 +126,7 @@ class Store(Leases):
         for one in self._campaign_rows(_CAMPAIGN.where(CAMPAIGNS.c.name == name)):
             return one
         known = ", ".join(one.name for one in self.campaigns())
-        cure = f"known are: {known}" if known else "begin one with: osmef campaign run FILE"
+        cure = f"choose from: {known}" if known else "begin one with: osmef campaign run FILE"
         raise InputError(f"there is no campaign {name!r}", where="NAME", cure=cure)
 
     def time(self) -> datetime:

@@ -178,9 +178,7 @@ def _missing(
         ]
         for host_name, names in physical_hosts.items()
     }
-    message = (
-        f"no hosts of the inventory fit. Needed are: {_list(slots)}. There are: {_list(there)}"
-    )
+    message = f"no hosts of the inventory fit. Needed: {_list(slots)}. Available: {_list(there)}"
     return CapacityError(message, cure=cure)
 
 

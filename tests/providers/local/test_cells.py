@@ -83,7 +83,7 @@ def test_problems_stand_under_the_key_that_is_wrong(
 
 def test_an_unknown_flavor_lists_those_that_are() -> None:
     local, made = cell({"flavors": {"a": {"vcpus": 1}, "b": {"vcpus": 1}}}, endpoints=pair("c"))
-    assert [cure for _, _, cure in local.problems(made)][:1] == ["known are: a, b"]
+    assert [cure for _, _, cure in local.problems(made)][:1] == ["choose from: a, b"]
 
 
 def test_a_need_that_no_flavor_meets_says_what_there_is() -> None:

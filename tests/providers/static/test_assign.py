@@ -118,7 +118,7 @@ def test_a_vm_whose_host_is_not_known_is_the_last_choice() -> None:
         (
             inventory(a=vm("x", "red"), b=vm("x", "red", "big")),
             ["h1 t1", "h2 t1 small"],
-            "Needed are: h1 with 1 VM of t1; h2 with 1 VM of flavor small of t1. There are: x with",
+            "Needed: h1 with 1 VM of t1; h2 with 1 VM of flavor small of t1. Available: x with",
         ),
     ],
 )
