@@ -46,6 +46,11 @@ _MOST_KEY, _MOST_VALUE, _MOST_LINE = 64, 1024, 4096
 _MOST_KEYS_EACH = 4096
 """Most keys that one process may put; MPICH uses a few."""
 _WORD = re.compile(r"([A-Za-z_]+)=(\S*)")
+_PMI_CURE = (
+    "look at what it printed; it has to be a program of MPICH, or of one that speaks its PMI"
+    " version 1"
+)
+_ABORT_CURE = "look at what it printed, all of which is in raw/"
 
 Answers = Iterator[tuple[int, str]]
 """To which process, by its rank, which text."""
@@ -71,7 +76,7 @@ class KeyValueSpace:
     def take(self, rank: int, data: bytes) -> Answers:
         """Handle a process's input, in arbitrary pieces, and return the answers.
 
-        Raises ProgramError for an unknown request.
+        Raises ProgramError for an unknown request, and for an abort of the job.
         """
         *lines, rest = (self._rest[rank] + data).split(b"\n")
         self._rest[rank] = rest
@@ -90,8 +95,9 @@ class KeyValueSpace:
                 self._waiting.clear()
                 yield from ((one, "cmd=barrier_out\n") for one in range(len(self._nodes)))
             return
-        if command == "abort":
-            return  # it prints the reason on standard error, and ends
+        if command == "abort":  # it has printed why, and waits until it is killed
+            code = words.get("exitcode", "unknown")
+            raise self._error(rank, f"aborted the job, with exit code {code[:20]}", _ABORT_CURE)
         answer = self._put(rank, words) if command == "put" else self._known(command, words)
         if answer is None:
             raise self._error(rank, f"asks for what is not known here: {line[:200]!r}")
@@ -124,13 +130,9 @@ class KeyValueSpace:
         self._values[key] = value
         return "put_result rc=0 msg=success"
 
-    def _error(self, rank: int, what: str) -> ProgramError:
-        return ProgramError(
-            f"process {rank} of {len(self._nodes)} {what}",
-            where=self._nodes[rank],
-            cure="look at what it printed; it has to be a program of MPICH, or of one that speaks"
-            " its PMI version 1",
-        )
+    def _error(self, rank: int, what: str, cure: str = _PMI_CURE) -> ProgramError:
+        message = f"process {rank} of {len(self._nodes)} {what}"
+        return ProgramError(message, where=self._nodes[rank], cure=cure)
 
 
 def _mapping(nodes: Sequence[str]) -> str:

@@ -452,6 +452,7 @@ class _TrialRunner:
                 with contextlib.suppress(AgentError):  # its end is on its way to us
                     other.agent.send({"cmd": "write", "id": other.id, "text": text})
         except ProgramError as error:
+            self.abort()  # what it printed before may still be on its way
             error.tail = Printed(bytes(task.stdout), bytes(task.stderr)).tail
             raise
 

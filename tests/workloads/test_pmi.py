@@ -198,6 +198,19 @@ def test_an_unknown_pmi_command_is_reported_with_the_output_of_the_process(
     assert "its words" in caught.value.tail
 
 
+def test_a_process_that_aborts_the_job_ends_it_at_once(hosts: MakeHosts) -> None:
+    # As MPICH does: the reason on standard error, then the request, which nothing ever answers.
+    abort = (
+        "import os, socket, sys; sys.stderr.write('Fatal error in internal_Init\\n');"
+        " channel = socket.socket(fileno=int(os.environ['PMI_FD']));"
+        " channel.sendall(b'cmd=abort exitcode=15\\n'); channel.recv(1)"
+    )
+    with pytest.raises(ProgramError, match="aborted the job, with exit code 15") as caught:
+        run(hosts("one", "two"), processes(1, argv=["python3", "-c", abort]))
+    assert "of 2 aborted" in caught.value.message
+    assert "Fatal error in internal_Init" in caught.value.tail
+
+
 def test_a_killed_agent_ends_the_trial(hosts: MakeHosts) -> None:
     victims = hosts("one", "two")
     victims[1].doomed = True
