@@ -43,7 +43,7 @@ from osmef.engine.station import (
     open_stations,
 )
 from osmef.engine.summarise import endpoint_info, summarise
-from osmef.errors import Interrupted, LostError, ReachError
+from osmef.errors import Interrupted, LostError, OsmefError, ReachError
 from osmef.files import exists
 from osmef.providers.base import EndpointRequest, RunContext
 from osmef.providers.sites import Sites, sites_of
@@ -187,36 +187,41 @@ class Run:
         """Create the endpoints, measure, and destroy them."""
         sites = sites_of(self.plan.study.scenario)
         cells = list({t.cell.key: t.cell for t in missing}.values())
-        cut_short = False
+        failed: BaseException | None = None
         try:
             self.observer.activity(f"provisioning {counted(len(context.requests), 'endpoint')}")
             provisioned = provision(sites, context, cells, self._tries, journal.note)
             self._use(missing, sites, provisioned, context, journal)
-        except (Interrupted, LostError):
-            cut_short = True
+        except BaseException as error:
+            failed = error
             raise
         finally:
             try:
                 self.observer.activity("tearing down")
             finally:
-                is_gone = self._close(sites, cut_short=cut_short)
+                is_gone = self._close(sites, failed)
             if journal.unnoted is not None:
                 raise journal.unnoted
             if is_gone:
                 journal.note(Released())
 
-    def _close(self, sites: Sites, *, cut_short: bool) -> bool:
+    def _close(self, sites: Sites, failed: BaseException | None) -> bool:
         """Destroy the endpoints; return whether all were destroyed.
 
-        A machine that is down keeps what was put on it. To a run that was ``cut_short`` that is no
-        failure of its own: `osmef resume` and `osmef reap` take it away, as its journal says.
+        After a run that has ``failed``, the error of the teardown is a warning, and does not take
+        the place of the reason. So is a machine that is down at the end of one that was cut short:
+        `osmef resume` and `osmef reap` take away what was put on it, as its journal says.
         """
         try:
             sites.close()
-        except ReachError as error:
-            if not cut_short:
+        except OsmefError as error:
+            cut_short = isinstance(failed, Interrupted | LostError)
+            if failed is None or (cut_short and not isinstance(error, ReachError)):
                 raise
-            self.observer.warning(f"{error.where} still has the run's files: {error.message}")
+            where, cure = error.where or "the provider", f"; {error.cure}" if error.cure else ""
+            self.observer.warning(
+                f"{where} may still have what the run made there: {error.message}{cure}"
+            )
             return False
         return True
 

@@ -170,7 +170,7 @@ def test_an_endpoint_that_stays_away_leaves_its_trials_to_be_measured(
     assert "38 of 40 trials could not be measured" in error.message
     assert "lost since 20" in error.message
     assert "refused it" in error.message
-    assert any(f"{RECEIVER} still has the run's files" in text for text in script.warnings)
+    assert any(f"{RECEIVER} may still have what the run made" in text for text in script.warnings)
     assert not read_notes(Journal(run.journal), "gone")
     assert indices(run) == [1, 2]
     assert script.started == [1, 2, 3]

@@ -12,7 +12,7 @@ from osmef.engine.events import Observer
 from osmef.engine.journal import Journal
 from osmef.engine.plan import make_plan
 from osmef.engine.run import Run, longest_s
-from osmef.errors import CapacityError
+from osmef.errors import CapacityError, OsmefError, ProviderError, ReachError
 from osmef.providers import sites
 from osmef.providers.base import Endpoint, RunContext
 from osmef.providers.local.provider import LocalProvider
@@ -37,6 +37,7 @@ class Full(LocalProvider):
     """A cloud that has no room; ``closed`` counts how often it was told to take all away."""
 
     closed = 0
+    left: OsmefError | None = None
 
     def create(self, context: RunContext) -> list[Endpoint]:
         context.progress("looking for room")
@@ -44,6 +45,8 @@ class Full(LocalProvider):
 
     def close(self) -> None:
         Full.closed += 1
+        if self.left is not None:
+            raise self.left
 
 
 class Deaf(Observer):
@@ -51,6 +54,10 @@ class Deaf(Observer):
 
     def __init__(self, error: BaseException, at: str = "") -> None:
         self.error, self.at = error, at
+        self.warnings: list[str] = []
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
 
     def activity(self, text: str) -> None:
         if self.at in text:
@@ -81,3 +88,18 @@ def test_an_exception_does_not_prevent_the_teardown(full: RunDirectory) -> None:
     with pytest.raises(SystemExit):
         measure(full, Deaf(SystemExit(1), at="tearing down"))
     assert Full.closed == 1
+
+
+@pytest.mark.parametrize("kind", [ReachError, ProviderError])
+def test_an_error_of_the_teardown_does_not_replace_the_reason_of_the_failure(
+    full: RunDirectory, monkeypatch: pytest.MonkeyPatch, kind: type[OsmefError]
+) -> None:
+    left = kind("no answer from 10.0.0.7", where="b", cure="osmef reap")
+    monkeypatch.setattr(Full, "left", left)
+    observer = Deaf(BrokenPipeError(), at="never")
+    with pytest.raises(CapacityError, match="no room"):
+        measure(full, observer)
+    assert observer.warnings[-1] == (
+        "b may still have what the run made there: no answer from 10.0.0.7; osmef reap"
+    )
+    assert read_notes(Journal(full.journal), "gone") == []
