@@ -14,6 +14,7 @@ import io
 import os
 import socket
 import struct
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +55,8 @@ _MAX_GREETING_BYTES = 64_000
 _MAX_WAITING_BYTES = 4_194_304
 """Largest amount of received data that is not read yet, of a channel; its window is half of it."""
 _PART_BYTES = 65_536
+_CLOSE_S = 1.0
+"""How long the peer is given to close a channel after us."""
 
 
 class LimitExceededError(paramiko.SSHException):
@@ -108,10 +111,13 @@ class Transport(paramiko.Transport):
         self._opened: weakref.WeakSet[paramiko.Channel] = weakref.WeakSet()
         self._closed: set[bytes] = set()
         """The peer's numbers of channels to which we have sent a close, as in messages."""
+        self._ends: dict[int, threading.Event] = {}
+        """For each channel by its number, whether the peer has closed it."""
 
     def open_channel(self, *args: Any, **more: Any) -> paramiko.Channel:
         """Open a channel, as paramiko does, and register it."""
         channel = super().open_channel(*args, **more)
+        self._ends[channel.chanid] = threading.Event()
         self._closed.discard(struct.pack(">I", channel.remote_chanid))
         self._opened.add(channel)
         return channel
@@ -126,6 +132,26 @@ class Transport(paramiko.Transport):
             return
         super()._send_message(data)  # type: ignore[misc] # no stub
 
+    def _unlink_channel(self, number: int) -> None:
+        """Forget a channel, which the peer has closed."""
+        super()._unlink_channel(number)  # type: ignore[misc] # no stub
+        if (end := self._ends.pop(number, None)) is not None:
+            end.set()
+
+    def run(self) -> None:
+        """Serve the connection to its end, as paramiko does."""
+        try:
+            super().run()
+        finally:
+            for end in list(self._ends.values()):
+                end.set()
+
+    def await_close(self, channel: paramiko.Channel) -> None:
+        """Wait until the peer has closed a channel, or some time has passed."""
+        end = self._ends.get(channel.chanid)
+        if end is not None and self.is_active():
+            end.wait(_CLOSE_S)
+
     def give_up(self) -> None:
         """Close the connection, and wake all waiting threads.
 
@@ -136,11 +162,30 @@ class Transport(paramiko.Transport):
             channel.event.set()
 
 
+def close(channel: paramiko.Channel) -> None:
+    """Close a channel, and wait for the peer to close it. Never raises.
+
+    Until then it counts as a session (MaxSessions), and Dropbear breaks one that is opened as the
+    program of another one ends.
+    """
+    with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+        channel.close()
+    transport = channel.get_transport()
+    if isinstance(transport, Transport):
+        transport.await_close(channel)
+
+
 class FileClient(paramiko.SFTPClient):
     """An SFTP client with bounded answers."""
 
     left = MAX_SFTP_BYTES
     """How many further bytes are accepted; a reader of a file adds its length."""
+
+    def close(self) -> None:
+        """End the session and its channel."""
+        super().close()
+        if (channel := self.get_channel()) is not None:
+            close(channel)
 
     def _read_all(self, n: int) -> bytes:
         self.left -= n
@@ -438,7 +483,10 @@ def transfer_failed(
     elif closed:
         cure = "is its disk full, or is that read-only?"
     else:
-        cure = "does its sshd have the sftp subsystem?"
+        cure = (
+            "does its sshd have the sftp subsystem? the shell's start files (~/.bashrc) must not"
+            " read any input"
+        )
     return ReachError(f"{doing}: {reason(error)}", where=name, cure=cure)
 
 

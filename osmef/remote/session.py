@@ -22,6 +22,7 @@ from osmef.remote.connection import (
     FileClient,
     LimitExceededError,
     Transport,
+    close,
     command_failed,
     connection_failed,
     handshake_failed,
@@ -113,8 +114,7 @@ class RemoteProcess:
 
     def close(self) -> None:
         """Close the program's standard input and output. Never raises."""
-        with contextlib.suppress(*_BROKEN):
-            self._channel.close()
+        close(self._channel)
 
 
 class SshSession:
@@ -203,8 +203,7 @@ class SshSession:
         except _BROKEN as error:
             raise command_failed(self.name, argv[0], error) from error
         finally:
-            with contextlib.suppress(*_BROKEN):
-                channel.close()
+            close(channel)
 
     def word(self, argv: Sequence[str]) -> str:
         """Return a program's output of one word, empty for none.

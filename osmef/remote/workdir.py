@@ -62,6 +62,9 @@ def remove(session: SshSession, run: str, endpoint: str) -> None:
     directory = directory_of(run, endpoint)
     try:
         session.remove_directory(directory)
-    except ReachError:  # what programs have left may be deep, and much
+    except ReachError:
+        if not session.is_open:
+            raise
+        # what programs have left may be deep, and much
         clear(session, scratch_prefix(run, endpoint), directory)
         session.remove_directory(directory)

@@ -17,6 +17,7 @@ from osmef.errors import HostKeyError, LoginError, ReachError
 from osmef.remote.connection import outputs_of
 from osmef.remote.login import HostKeys, KeyPair, SshTimeouts
 from osmef.remote.session import SshSession, _dial
+from osmef.remote.workdir import remove
 from tests.sshd import OPTIONS, Sshd
 from tests.waiting import until
 
@@ -313,8 +314,9 @@ def test_an_sshd_without_file_transfer_is_reported(tmp_path: Path, options: str,
         lambda session: session.start(["cat"]),
         lambda session: session.put(b"x", "/dev/null", 0o600),
         lambda session: session.remove_directory("/nowhere"),
+        lambda session: remove(session, "run", "host-1"),
     ],
-    ids=["run", "start", "put", "remove"],
+    ids=["run", "start", "put", "remove", "remove a run"],
 )
 def test_a_server_that_hangs_does_not_hang_the_controller(
     sshd: Sshd, act: Callable[[SshSession], object]
@@ -332,6 +334,20 @@ def test_a_server_that_hangs_does_not_answer(sshd: Sshd) -> None:
     sshd.stop()
     assert not session.answers(0.2)
     assert not session.is_open
+
+
+def test_no_channel_is_opened_before_the_last_one_is_closed(tmp_path: Path) -> None:
+    sshd = Sshd(tmp_path, options=f"{OPTIONS}\nMaxSessions 1")
+    session = SshSession.open(sshd.login())
+    for number in range(20):
+        session.put(b"x", str(tmp_path / f"{number}"), 0o600)
+        process = session.start(["cat"])
+        process.send_line("x")
+        assert process.read_line() == "x"
+        process.close()
+        assert session.run(["true"]).status == 0
+    session.close()
+    sshd.close()
 
 
 def test_a_server_that_takes_no_more_programs_answers(tmp_path: Path) -> None:
