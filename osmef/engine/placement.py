@@ -67,7 +67,7 @@ def pair_placement(
         locations.get(other.name, unknown_location),
     )
     if one is other:
-        return PairPlacement(Placement.SAME_HOST, _tenancy(here, there), 0)
+        return PairPlacement(Placement.SAME_HOST, Tenancy.SAME_TENANT, 0)
     together = same_host(here, there)
     placement = None
     if together is not None:

@@ -282,7 +282,8 @@ def test_a_plan_shows_the_machine_of_each_endpoint(osmef: Osmef) -> None:
 
 def test_all_cells_together_may_need_more_machines_than_each(osmef: Osmef) -> None:
     hosts = "".join(
-        f"{size}: {{ssh: {size}, kind: vm, flavor: {size}, location: {{host: of-{size}}}}}\n"
+        f"{size}: {{ssh: {size}, kind: vm, flavor: {size},"
+        f" location: {{host: of-{size}, tenant: t}}}}\n"
         for size in ("small", "large")
     )
     osmef.write(hosts, "hosts.yaml")

@@ -92,12 +92,15 @@ def test_what_is_not_as_requested_is_named(
     assert "on_mismatch" in caught.value.cure
 
 
+@pytest.mark.parametrize("location", [HERE, Location()], ids=["known", "unknown"])
 @pytest.mark.parametrize("text", [LOOPBACK, "endpoints: {node: {}}\nworkload: npb"])
-def test_a_single_endpoint_always_has_the_requested_placement(text: str) -> None:
+def test_a_single_endpoint_always_has_the_requested_placement(
+    text: str, location: Location
+) -> None:
     cell = cell_of(text)
     (end,) = cell.endpoints
     assert requested(cell) == PairPlacement(None, Tenancy.SAME_TENANT, 0)
-    found = pair_placements(cell, {end.name: HERE})
+    found = pair_placements(cell, {end.name: location})
     assert overall(found.values()) == PairPlacement(Placement.SAME_HOST, Tenancy.SAME_TENANT, 0)
     check(requested(cell), found)
 

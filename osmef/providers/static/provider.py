@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
 from functools import cached_property, partial
@@ -32,6 +32,7 @@ from osmef.scenario.clouds.static import InventoryHost, StaticAccess, StaticSett
 from osmef.scenario.fields import RECORD, EndpointKind, Family, Placement, ProviderNetwork
 from osmef.scenario.layers import EVERYTHING
 from osmef.scenario.location import Location
+from osmef.scenario.model import Scenario
 from osmef.scenario.study import Cell
 from osmef.units import counted
 
@@ -78,12 +79,8 @@ class StaticProvider(Provider):
             chosen = assign(requests_of(scenario), self._hosts).values()
         except CapacityError as error:
             return [*found, ("provider.hosts", error.message, str(error.cure))]
-        unknown = [n for n in chosen if physical_host(n, self._hosts[n]) is None]
-        anywhere = scenario.placement is Placement.ANY
-        if unknown and not anywhere and scenario.on_mismatch != RECORD:
-            message = f"the inventory does not say on which host it runs: {', '.join(unknown)}"
-            cure = "write its location.host, or set on_mismatch: record"
-            found.append(("provider.hosts", message, cure))
+        if len(chosen) > 1 and scenario.on_mismatch != RECORD:
+            found += self._undeclared(scenario, chosen)
         for name in chosen:
             host = self._hosts[name]
             written = (host.data_address, host.data_address6)
@@ -98,6 +95,22 @@ class StaticProvider(Provider):
                 message = f"SSH arrives at no address of {scenario.family} of {name}: {host.ssh}"
                 found.append((f"provider.hosts.{name}", message, cure))
         return found
+
+    def _undeclared(
+        self, scenario: Scenario, chosen: Iterable[str]
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield what the inventory has to declare of these machines, and does not."""
+        hosts = [n for n in chosen if physical_host(n, self._hosts[n]) is None]
+        if hosts and scenario.placement is not Placement.ANY:
+            message = f"the inventory does not say on which host it runs: {', '.join(hosts)}"
+            cure = "write its location.host, or set on_mismatch: record"
+            yield ("provider.hosts", message, cure)
+        between_vms = all(end.kind is EndpointKind.VM for end in scenario.ends)
+        owners = [n for n in chosen if self._hosts[n].location.tenant is None]
+        if owners and between_vms and not scenario.is_between_sites:
+            message = f"the inventory does not say of which tenant it is: {', '.join(owners)}"
+            cure = "write its location.tenant, or set on_mismatch: record"
+            yield ("provider.hosts", message, cure)
 
     def warnings(self, cell: Cell) -> list[str]:
         """Warn that the placement of VMs is declared, not read back."""

@@ -578,8 +578,12 @@ def cell(hosts: dict[str, Any], **values: Any) -> tuple[StaticProvider, Cell]:
 HOST = {"kind": "host"}
 IRON: dict[str, Any] = {"endpoints": {"sender": HOST, "receiver": HOST}}
 VMS: dict[str, Any] = {
-    name: {"kind": "vm", "location": {"host": place}} for name, place in (("a", "x"), ("b", "y"))
+    name: {"kind": "vm", "location": {"host": place, "tenant": "t"}}
+    for name, place in (("a", "x"), ("b", "y"))
 }
+HOMELESS: dict[str, Any] = {"kind": "vm", "location": {"tenant": "t"}}
+OWNERLESS: dict[str, Any] = {n: {"kind": "vm", "location": {"host": n}} for n in "ab"}
+UNKNOWN: dict[str, Any] = {"a": {"kind": "vm"}}
 
 
 @pytest.mark.parametrize(
@@ -607,12 +611,17 @@ VMS: dict[str, Any] = {
             ["no hosts of the inventory fit"],
         ),
         (
-            {"a": {"kind": "vm"}, "b": VMS["b"]},
+            {"a": HOMELESS, "b": VMS["b"]},
             {},
             ["the inventory does not say on which host it runs: a"],
         ),
-        ({"a": {"kind": "vm"}, "b": VMS["b"]}, {"on_mismatch": "record"}, []),
-        ({"a": {"kind": "vm"}, "b": VMS["b"]}, {"placement": "any"}, []),
+        ({"a": HOMELESS, "b": VMS["b"]}, {"on_mismatch": "record"}, []),
+        ({"a": HOMELESS, "b": VMS["b"]}, {"placement": "any"}, []),
+        (OWNERLESS, {}, ["the inventory does not say of which tenant it is: a, b"]),
+        (OWNERLESS, {"placement": "any"}, ["of which tenant it is: a, b"]),
+        (OWNERLESS, {"on_mismatch": "record"}, []),
+        ({"a": OWNERLESS["a"], "c": {}}, {"endpoints": {"sender": HOST, "receiver": {}}}, []),
+        (UNKNOWN, {"endpoints": {"loopback": {}}}, []),
         ({"a": {}, "b": {}}, {**IRON, "placement": "any"}, []),
         (
             {"a": {"data_address": "192.0.2.1"}, "b": {}},
