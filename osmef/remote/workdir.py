@@ -42,7 +42,11 @@ def clear(session: SshSession, prefix: str, directory: str) -> None:
     done = session.run([*found, "!", "-exec", "rm", "-rf", "--", "{}", ";", "-print"],
                        within_s=_REMOVAL_S)  # fmt: skip
     if done.status == _NOT_FOUND:
-        raise EndpointError("it has no find(1)", where=session.name, cure="install findutils there")
+        if not any(name.startswith(prefix) for name in session.list_directory(directory)):
+            return
+        message = f"it has no find(1), and in {directory} is what a program has left"
+        cure = f"install findutils there, or remove {directory}/{prefix}* by hand"
+        raise EndpointError(message, where=session.name, cure=cure)
     left = done.stdout.decode(errors="replace").split("\n")[0][:_MAX_MESSAGE_CHARS]
     if left:
         raise EndpointError(

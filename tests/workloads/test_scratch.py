@@ -14,6 +14,7 @@ from osmef.remote.session import SshSession
 from osmef.remote.workdir import clear, scratch_prefix
 from osmef.scenario.load import load_text
 from osmef.workloads.trial_workload import TrialWorkload
+from tests.sshd import OPTIONS, Sshd
 from tests.workloads.conftest import MakeHosts, Victim
 from tests.workloads.test_program import measure, sh
 
@@ -154,6 +155,20 @@ def test_a_directory_that_cannot_be_cleared_is_reported(session: SshSession) -> 
         pytest.skip("only root has something that it can't remove: in /proc")
     with pytest.raises(EndpointError, match="can't be removed: /proc/"):
         clear(session, "self", "/proc")
+
+
+def test_a_directory_is_cleared_without_find_where_nothing_is_left(
+    tmp_path: Path, elsewhere: Path
+) -> None:
+    sshd = Sshd(tmp_path, options=f"{OPTIONS}\nSetEnv PATH=/nowhere")
+    session = SshSession.open(sshd.login())
+    clear(session, PREFIX, str(elsewhere))
+    (elsewhere / f"{PREFIX}1").mkdir()
+    with pytest.raises(EndpointError, match=r"no find\(1\)") as raised:
+        clear(session, PREFIX, str(elsewhere))
+    assert f"{elsewhere}/{PREFIX}* by hand" in str(raised.value.cure)
+    session.close()
+    sshd.close()
 
 
 @pytest.mark.parametrize(
