@@ -99,6 +99,9 @@ _START_MARGIN_S = 0.05
 # A port that another program holds is passed over; this is for an address that takes none.
 _MOST_REFUSED_PORTS = 20
 
+# Processes of a job may notice the end of another one, and abort, before its agent reports it.
+_NOTICED_S = 1.0
+
 _TOO_MUCH = "it printed more than such a job may"
 
 
@@ -452,6 +455,11 @@ class _TrialRunner:
                 with contextlib.suppress(AgentError):  # its end is on its way to us
                     other.agent.send({"cmd": "write", "id": other.id, "text": text})
         except ProgramError as error:
+            self._aborted, until = True, time.monotonic() + _NOTICED_S
+            while not self._failures.keys() - {task} and time.monotonic() < until:
+                self._take(_CHECK_EVERY_S)
+            if self._failures.keys() - {task}:
+                raise self._failure() from None
             self.abort()  # what it printed before may still be on its way
             error.tail = Printed(bytes(task.stdout), bytes(task.stderr)).tail
             raise

@@ -186,6 +186,29 @@ def test_a_failed_process_ends_the_others(hosts: MakeHosts) -> None:
     assert "it has its reasons" in caught.value.tail
 
 
+def test_a_process_that_was_killed_is_reported_and_not_one_that_aborts_for_that(
+    hosts: MakeHosts,
+) -> None:
+    program = """
+import os, select, signal
+rank, channel = int(os.environ["PMI_RANK"]), open(int(os.environ["PMI_FD"]), "r+b", buffering=0)
+def ask(line):
+    channel.write(line.encode() + b"\\n")
+    return channel.readline().decode()
+ask("cmd=put kvsname=k key=pid-%d value=%d" % (rank, os.getpid()))
+ask("cmd=barrier_in")
+other = os.pidfd_open(int(ask("cmd=get kvsname=k key=pid-1").rpartition("=")[2]))
+ask("cmd=barrier_in")
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+select.select([other], [], [])
+ask("cmd=abort exitcode=15")
+"""
+    with pytest.raises(ProgramError, match="killed by SIGKILL") as caught:
+        run(hosts("one", "two"), processes(1, argv=["python3", "-c", program]))
+    assert caught.value.where == "two"
+
+
 def test_an_unknown_pmi_command_is_reported_with_the_output_of_the_process(
     hosts: MakeHosts,
 ) -> None:
