@@ -32,8 +32,11 @@ static void print_amount(uint64_t bytes, double length_s)
 static int64_t sum_of(const struct way *way, const struct interval *interval, enum tcp_value which)
 {
     int64_t sum = 0;
-    for (int i = 0; i < way->count; i++)
-        sum += interval->tcp[i].value[which] == UNKNOWN ? 0 : interval->tcp[i].value[which];
+    for (int i = 0; i < way->count; i++) {
+        if (interval->tcp[i].value[which] == UNKNOWN)
+            return UNKNOWN;
+        sum += interval->tcp[i].value[which];
+    }
     return sum;
 }
 
@@ -52,10 +55,11 @@ static void print_interval(const struct way *way, const struct interval *interva
     print_direction(way);
     out_format("%8.2f -%8.2f s", interval->start_s, interval->start_s + interval->length_s);
     print_amount(bytes, interval->length_s);
-    if (way->role == SENDER)
-        out_format("  %lld retransmits, RTT %.2f ms",
-                   (long long)sum_of(way, interval, TCP_RETRANSMITS),
-                   (double)sum_of(way, interval, TCP_RTT_US) / 1000 / way->count);
+    const int64_t retransmits = sum_of(way, interval, TCP_RETRANSMITS);
+    const int64_t rtt_us = sum_of(way, interval, TCP_RTT_US);
+    if (way->role == SENDER && retransmits != UNKNOWN && rtt_us != UNKNOWN)
+        out_format("  %lld retransmits, RTT %.2f ms", (long long)retransmits,
+                   (double)rtt_us / 1000 / way->count);
     if (interval->warmup)
         out_format("  warm-up");
     out_line();
@@ -84,9 +88,11 @@ static void print_flow(const struct flow *flow)
     print_direction(flow->way);
     out_format("flow %3d            ", flow->index);
     print_amount(flow->bytes, length_s);
+    const int64_t retransmits = flow->tcp.value[TCP_RETRANSMITS];
+    if (flow->way->role == SENDER && retransmits != UNKNOWN)
+        out_format("  %lld retransmits,", (long long)retransmits);
     if (flow->way->role == SENDER)
-        out_format("  %lld retransmits, %s", (long long)flow->tcp.value[TCP_RETRANSMITS],
-                   flow->tcp.congestion_control);
+        out_format(" %s", flow->tcp.congestion_control);
     if (flow->way->bulk->params.link.options.mptcp)
         out_format(flow->mptcp == 1   ? ", MPTCP"
                    : flow->mptcp == 0 ? ", fell back from MPTCP to TCP"

@@ -53,6 +53,19 @@ def test_two_commands_measure(binary: Path) -> None:
     assert received.count("flow  ") == 3
 
 
+def test_what_the_kernel_does_not_report_is_not_shown(
+    faulty_binary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT_TCP_INFO", "4")
+    port = str(closed_port())
+    with receiving(faulty_binary, "--port", port):
+        sender = run(faulty_binary, "send", "127.0.0.1", "--port", port, "--duration", "0.2")
+    assert sender.returncode == 0, sender.stderr
+    assert "flow   0" in sender.stdout
+    for word in ("retransmits", "RTT"):
+        assert word not in sender.stdout
+
+
 def test_json_prints_the_events_of_the_protocol(binary: Path) -> None:
     port = str(closed_port())
     with receiving(binary, "--port", port, "--json") as receiver:
