@@ -31,6 +31,7 @@ OUT = ROOT / "osmef" / "agent" / "bin"
 _TRIPLES = {
     "x86_64": "x86_64-linux-musl",
     "aarch64": "aarch64-linux-musl",
+    "armv7l": "thumb-linux-musleabihf",
     "ppc64le": "powerpc64le-linux-musl",
     "riscv64": "riscv64-linux-musl",
     "s390x": "s390x-linux-musl",
@@ -47,8 +48,12 @@ _SMALL = (
     "-fno-asynchronous-unwind-tables",
     "-Wl,--gc-sections",
 )
-# zig takes -Oz for -Os. Instructions of POWER are long: this takes 4 kB off.
-_SMALLER = {"ppc64le": ("-Xclang", "-Oz")}
+_OF_TARGET = {
+    # Without NEON, which not every ARMv7 has (Debian's armhf does without, too).
+    "armv7l": ("-mcpu=cortex_a9-neon-d32",),
+    # zig takes -Oz for -Os. Instructions of POWER are long: this takes 4 kB off.
+    "ppc64le": ("-Xclang", "-Oz"),
+}
 _REPRODUCIBLE = (f"-ffile-prefix-map={SOURCES}=.", "-Wl,--build-id=none")
 _WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror")
 
@@ -93,7 +98,7 @@ def _compile(target: str, path: Path) -> None:
     handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=".osmef-agent-")
     os.close(handle)
     argv = [sys.executable, "-m", "ziglang", "cc", "-target", _TRIPLES[target]]
-    argv += [*_FLAGS, *_SMALL, *_SMALLER.get(target, ()), *_REPRODUCIBLE, *_WARNINGS]
+    argv += [*_FLAGS, *_SMALL, *_OF_TARGET.get(target, ()), *_REPRODUCIBLE, *_WARNINGS]
     argv += [f'-DOSMEF_VERSION="{version()}"']
     argv += [*(source.name for source in sources()), "-o", scratch]
     try:

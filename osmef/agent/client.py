@@ -39,7 +39,7 @@ AGENT = "osmef-agent"
 
 _BINARIES = Path(__file__).parent / "bin"
 # What `uname -m` says on systems that run another architecture's programs just as well.
-_SAME_AS = {"amd64": "x86_64", "arm64": "aarch64"}
+_SAME_AS = {"amd64": "x86_64", "arm64": "aarch64", "armv8l": "armv7l"}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ from tests.agents.faulty import FaultyAgent
 from tests.agents.lab import Agent, StartAgent
 from tests.agents.programs import Marked
 
+QEMU = {"armv7l": "arm"}
+"""QEMU's names of machines, where ``uname -m`` has another."""
+
 
 @pytest.fixture(scope="session")
 def binary() -> Path:
@@ -31,7 +34,8 @@ def any_binary(request: pytest.FixtureRequest) -> tuple[str, ...]:
     target: str = request.param
     emulator: tuple[str, ...] = ()
     if target != platform.machine():
-        qemu = shutil.which(f"qemu-{target}-static") or shutil.which(f"qemu-{target}")
+        name = f"qemu-{QEMU.get(target, target)}"
+        qemu = shutil.which(f"{name}-static") or shutil.which(name)
         if qemu is None:
             pytest.skip(f"nothing runs programs of {target}: install qemu-user-static")
         emulator = (qemu,)

@@ -16,14 +16,17 @@ import pytest
 
 from agents import build
 
-# The ELF header's byte order and machine (elf.h).
+# The ELF header's word size in bits, byte order and machine (elf.h).
 ELF_MACHINE = {
-    "x86_64": ("<", 62),
-    "aarch64": ("<", 183),
-    "ppc64le": ("<", 21),
-    "riscv64": ("<", 243),
-    "s390x": (">", 22),
+    "x86_64": (64, "<", 62),
+    "aarch64": (64, "<", 183),
+    "armv7l": (32, "<", 40),
+    "ppc64le": (64, "<", 21),
+    "riscv64": (64, "<", 243),
+    "s390x": (64, ">", 22),
 }
+PROGRAM_HEADERS = {64: ("Q", 32, 54), 32: ("I", 28, 42)}
+"""Where the ELF header has their offset, and their size and number; and the offset's type."""
 PT_DYNAMIC = 2
 PT_INTERP = 3
 MOST_BYTES = 250_000
@@ -62,12 +65,13 @@ def test_no_source_calls_what_libm_c_takes_the_tables_of() -> None:
 def test_each_agent_is_a_static_program_of_its_architecture(target: str) -> None:
     (path,) = build.build(targets=[target])
     elf = path.read_bytes()
-    order, machine = ELF_MACHINE[target]
+    bits, order, machine = ELF_MACHINE[target]
+    word, at, sizes_at = PROGRAM_HEADERS[bits]
     assert path.name == f"osmef-agent-{target}"
-    assert elf[:6] == b"\x7fELF\x02" + (b"\x01" if order == "<" else b"\x02")
+    assert elf[:6] == b"\x7fELF" + bytes([bits // 32, 1 if order == "<" else 2])
     assert struct.unpack_from(f"{order}H", elf, 18) == (machine,)
-    (headers_at,) = struct.unpack_from(f"{order}Q", elf, 32)
-    size, count = struct.unpack_from(f"{order}HH", elf, 54)
+    (headers_at,) = struct.unpack_from(f"{order}{word}", elf, at)
+    size, count = struct.unpack_from(f"{order}HH", elf, sizes_at)
     kinds = [struct.unpack_from(f"{order}I", elf, headers_at + i * size)[0] for i in range(count)]
     assert kinds
     assert PT_INTERP not in kinds, "it needs a dynamic loader"
