@@ -222,13 +222,14 @@ def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _key(value: object) -> object:
-    """Return a value by which tables are joined: numbers are equal however they are written."""
+    """Return a value by which tables are joined: equal however a number or switch is written."""
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return None
+    text = str(value)
     try:
-        return f"{float(str(value)):.12g}"
+        return f"{float(text):.12g}"
     except ValueError:
-        return str(value)
+        return text.lower() if text.lower() in {"true", "false"} else text
 
 
 def _unmatched(

@@ -175,6 +175,16 @@ def test_prices_of_a_file(tmp_path: Path) -> None:
         listed_prices(file, of)
 
 
+@pytest.mark.parametrize("text", ["true", "TRUE", "True"])
+def test_a_price_of_a_swept_switch_is_found_however_it_is_written(
+    tmp_path: Path, text: str
+) -> None:
+    of = trials(planned()).assign(nodelay=True)
+    file = tmp_path / "prices.csv"
+    file.write_text(f"platform,nodelay,eur_per_hour\nsmall,{text},0.5\nsmall,false,0.7\n")
+    assert listed_prices(file, of)["price_per_hour"].tolist() == [0.5]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
