@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -33,8 +34,8 @@ _INTERVALS = (
 _LOOKED_FOR = "burst_bps"
 """Measure of trials that searched for a token bucket."""
 _MOST_BYTES = 1 << 30
-_UNKNOWN = ["NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None"]
-"""How programs write that a number is missing."""
+_UNKNOWN = {"na", "n/a", "<na>", "#na", "#n/a", "nan", "-nan", "null", "none"}
+"""How programs write that a number is missing, in any case."""
 SWEEPS = ("size-sweep", "netpipe")
 """Workloads whose trials have sizes."""
 _DETAILED = ("latency", *SWEEPS)
@@ -229,6 +230,10 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
     """
     try:
         with open_file(path, _MOST_BYTES) as file:
+            above = 0
+            while (line := file.readline()) and not line.strip():
+                above += 1
+            file.seek(-len(line), os.SEEK_CUR)
             # Without a header: with it pandas renames columns, and shifts those of longer lines.
             lines = pd.read_csv(
                 file, header=None, dtype=str, keep_default_na=False, na_values=[""],
@@ -244,9 +249,9 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
         raise InputError(
             f"can't read this table: {reported}", where=str(path), cure=cure
         ) from error
-    table = _named(lines, path)
+    table = _named(lines.set_axis(lines.index + above), path)
     for name in (name for name in numbers if name in table):
-        texts = table[name].map(lambda text: np.nan if text in _UNKNOWN else text)
+        texts = table[name].map(lambda text: np.nan if str(text).lower() in _UNKNOWN else text)
         known = pd.to_numeric(texts, errors="coerce").replace([np.inf, -np.inf], np.nan)
         odd = table.index[known.isna() & texts.notna()]
         if len(odd):
@@ -260,13 +265,16 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _named(lines: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Return the rows of a table by the column names of its first line. Raises InputError."""
+    """Return the rows of a table by the column names of its first line. Raises InputError.
+
+    The index of ``lines`` counts those of the file from 0.
+    """
     names = [str(name).strip() for name in lines.iloc[0].fillna("")]
     for name in names:
         if name and names.count(name) > 1:
             raise InputError(
                 f"the table has the column {name} twice",
-                where=f"{path}:1",
+                where=f"{path}:{lines.index[0] + 1}",
                 cure="leave one of them out, or rename it",
             )
     rows = lines.iloc[1:].map(lambda text: text.strip() or np.nan, na_action="ignore")

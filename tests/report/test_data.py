@@ -118,6 +118,8 @@ def test_a_name_is_kept_as_it_is_written(tmp_path: Path, name: str) -> None:
         ("flavor,threads\nm,1\nn,2,3\n", "can't read this table", None),
         ("flavor,threads\nm,1,\nn,2,\n", "can't read this table", None),
         ("flavor,threads\n\nm,1\nn,x\n", "threads is no number: 'x'", 4),
+        ("\n \nflavor,threads\nm,x\n", "threads is no number: 'x'", 4),
+        ("\nflavor,threads,threads\nm,1,2\n", "has the column threads twice", 2),
     ],
 )
 def test_a_table_with_odd_columns_is_reported(
@@ -159,5 +161,13 @@ def test_a_table_without_rows_or_in_another_encoding_is_reported(
 
 def test_blank_lines_and_a_byte_order_mark_are_no_data(tmp_path: Path) -> None:
     path = tmp_path / "machines.csv"
-    path.write_bytes(b"\xef\xbb\xbfflavor,threads\n\nm,1\n\n")
-    assert read_table(path, ("threads",)).to_dict("records") == [{"flavor": "m", "threads": 1}]
+    for text in (b"\xef\xbb\xbfflavor,threads\n\nm,1\n\n", b"\n  \r\nflavor,threads\nm,1\n"):
+        path.write_bytes(text)
+        assert read_table(path, ("threads",)).to_dict("records") == [{"flavor": "m", "threads": 1}]
+
+
+@pytest.mark.parametrize("text", ["-nan", "-NaN", "n/a", "<NA>", "#NA", "nan", "null"])
+def test_what_programs_write_for_a_missing_number_is_missing(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "machines.csv"
+    path.write_text(f"flavor,threads\nm,{text}\nn,2\n")
+    assert read_table(path, ("threads",))["threads"].isna().tolist() == [True, False]
