@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sized
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,16 +104,20 @@ def missing_results_table(planned: pd.DataFrame) -> Table | None:
     same = known[["gap", "state", "why"]]
     changed = (same != same.groupby(known["platform"]).shift()).any(axis=1)
     known["stretch"] = changed.groupby(known["platform"]).cumsum()
-    gaps = [of for _, of in known[known["gap"]].groupby(["platform", "stretch"], sort=False)]
+    stretches = known[known["gap"]].groupby(["platform", "stretch"], sort=False)
+    gaps = stretches.agg(
+        first=("session", "first"), last=("session", "last"), count=("session", "size"),
+        state=("state", "first"), why=("why", "first"),
+    ).reset_index()  # fmt: skip
     rows = [
         [
-            Field(" to ".join(dict.fromkeys(of["session"].iloc[[0, -1]]))),
-            Field(str(of["platform"].iloc[0])),
-            Field(str(len(of))),
-            Field(state := of["state"].iloc[0], emphasis=_BAD.get(state, Emphasis.BAD)),
-            text(of["why"].iloc[0] or None),
+            Field(" to ".join(dict.fromkeys((row["first"], row["last"])))),
+            Field(str(row["platform"])),
+            Field(str(row["count"])),
+            Field(row["state"], emphasis=_BAD.get(row["state"], Emphasis.BAD)),
+            text(row["why"] or None),
         ]
-        for of in gaps[:MOST_ROWS]
+        for row in gaps.head(MOST_ROWS).to_dict("records")
     ]
     heads = ("sessions", "platform", "count", "became", "why")
     columns = [Column(head, number=head == "count") for head in heads]
@@ -168,7 +172,7 @@ def none_if_missing(value: Any) -> Any:
     return value
 
 
-def more(table: Sized, note: str) -> str:
+def more(table: pd.DataFrame, note: str) -> str:
     """Return the note on hidden rows of a table."""
     left = len(table) - MOST_ROWS
     reported = f"The first {MOST_ROWS} rows; {left} more are in the CSV files."
