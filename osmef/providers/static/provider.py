@@ -58,6 +58,8 @@ class StaticProvider(Provider):
         self._taken: dict[str, Resource] = {}
         self._sessions: dict[str, SshSession] = {}
         """By the names of the machines."""
+        self._families: dict[str, Family | None] = {}
+        """By the names of the machines, as reading the SSH configuration for each cell is slow."""
         self._close_ledger: Callable[[Resource], None] = lambda _resource: None
 
     def check(
@@ -89,9 +91,12 @@ class StaticProvider(Provider):
                 message = f"{name} has no address of {scenario.family}"
                 found.append((f"provider.hosts.{name}", message, cure))
             # One endpoint alone is measured at its loopback, whatever its address.
-            elif len(chosen) > 1 and _family_of_ssh(host) not in {None, scenario.family}:
+            elif len(chosen) > 1 and (own := self._family_by_ssh(name)) not in {
+                None,
+                scenario.family,
+            }:
                 key = _address_key(scenario.family)
-                cure = f"write its {key} or interface, or set family: {_family_of_ssh(host)}"
+                cure = f"write its {key} or interface, or set family: {own}"
                 message = f"SSH arrives at no address of {scenario.family} of {name}: {host.ssh}"
                 found.append((f"provider.hosts.{name}", message, cure))
         return found
@@ -111,6 +116,11 @@ class StaticProvider(Provider):
             message = f"the inventory does not say of which tenant it is: {', '.join(owners)}"
             cure = "write its location.tenant, or set on_mismatch: record"
             yield ("provider.hosts", message, cure)
+
+    def _family_by_ssh(self, name: str) -> Family | None:
+        if name not in self._families:
+            self._families[name] = _family_of_ssh(self._hosts[name])
+        return self._families[name]
 
     def warnings(self, cell: Cell) -> list[str]:
         """Warn that the placement of VMs is declared, not read back."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -676,6 +677,29 @@ def test_the_family_of_an_address_is_that_of_the_ssh_configuration(
     found = [message for _key, message, _cure in provider.problems(one)]
     assert len(found) == len(said)
     assert all(words in message for message, words in zip(found, said, strict=True))
+
+
+class Counted(tuple[Path, ...]):
+    """Counts how often files are gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Path]:
+        Counted.times += 1
+        return super().__iter__()
+
+
+def test_the_ssh_configuration_is_read_once_for_all_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a large site has thousands of lines, and a sweep as many cells."""
+    file = tmp_path / "config"
+    file.write_text("Host a\n  HostName fd00::7\n")
+    monkeypatch.setattr("osmef.remote.ssh_config.CONFIG_FILES", Counted([file]))
+    provider, one = cell({"a": {"ssh": "a"}, "b": {"ssh": "10.0.0.7"}}, **IRON, family="ipv6")
+    found = [provider.problems(one) for _ in range(5)]
+    assert [len(problems) for problems in found] == [1] * 5
+    assert Counted.times == 2, "once for each machine"
 
 
 def test_a_placement_taken_from_the_inventory_is_warned_of() -> None:
