@@ -21,7 +21,7 @@ from osmef.analysis.distributions import (
 )
 from osmef.analysis.effects import cliffs_delta, hedges_g
 from osmef.analysis.null_distributions import EXACT_UP_TO, doubled_ranks, rank_sums
-from osmef.analysis.quantiles import ConfidenceInterval, finite
+from osmef.analysis.quantiles import ConfidenceInterval, finite, quantile_interval
 from osmef.analysis.replication import has_pairs
 from osmef.analysis.trends import common_autocorrelation
 
@@ -253,18 +253,24 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
     """Return the paired ratio of ``a`` to ``b`` over the blocks that have both.
 
     ``a`` and ``b`` are as those of ``paired_difference``, ``a`` at least 0 and ``b`` above 0: it is
-    that of their logarithms, and a value of 0 is a ratio of 0. Raises ValueError for a value that
-    is not finite or too low, and for samples of unequal length.
+    that of their logarithms. Where values of ``a`` are 0, and so ratios, it is the median of the
+    ratios with its exact interval (``quantile_interval``). Raises ValueError for a value that is
+    not finite or too low, and for samples of unequal length.
 
-    Assumed is what ``paired_difference`` assumes, of the logarithms.
+    Assumed is what ``paired_difference`` assumes, of the logarithms; with a value of 0 only that
+    the ratios are independent, as they are not distributed symmetrically then.
 
-    Source: that of ``paired_difference``.
+    Source: those of ``paired_difference`` and ``quantile_interval``.
     """
     first, second = _pairs(a, b)
     if first.size and (first.min() < 0 or second.min() <= 0):
         raise ValueError("a ratio needs a divisor above 0, and no value below 0")
     with np.errstate(divide="ignore"):  # of 0
-        found = _signed_ranks(np.log(first) - np.log(second), confidence)
+        logs = np.log(first) - np.log(second)
+    if not np.isfinite(logs).all():
+        interval = quantile_interval((first / second).tolist(), 0.5, confidence)
+        return Paired(logs.size, math.exp(np.median(logs)), interval, _signed_p(logs))
+    found = _signed_ranks(logs, confidence)
     low, high, value = found.interval.low, found.interval.high, found.value
     interval = found.interval
     if low is not None and high is not None:
@@ -280,7 +286,6 @@ def _pairs(a: Sequence[float], b: Sequence[float]) -> tuple[Array, Array]:
 
 
 def _signed_ranks(apart: Array, confidence: float) -> Paired:
-    """Return the estimate of paired differences, of which some may be minus infinity."""
     n = apart.size
     if n == 0:
         return Paired(0, None, ConfidenceInterval(None, None, None, "no block has both"), None)

@@ -42,8 +42,8 @@ class LayerCost(Model):
     reference_median: float = Field(description="median of all trials of the reference")
     median: float = Field(description="median of all trials with the layer")
     ratio: float | None = Field(
-        description="layer to reference, of Hodges and Lehmann: 0 where the layer transferred"
-        " nothing; null where the reference did not"
+        description="layer to reference, of Hodges and Lehmann; the median of the ratios where one"
+        " of them is 0, as the layer transferred nothing; null where the reference did not"
     )
     ci95_low: float | None = Field(
         description="lower end of the 95 % interval of the ratio; null of too few"

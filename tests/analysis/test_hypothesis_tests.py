@@ -296,6 +296,26 @@ def test_many_cells_that_are_alike_seldom_differ_and_one_that_does_is_found() ->
     assert friedman(pd.DataFrame(table[:, :1])) is None
 
 
+@pytest.mark.parametrize(
+    ("lost", "value", "low", "high"),
+    [
+        (0, 0.9, 0.9, 0.9),
+        (1, 0.9, 0.9, 0.9),
+        (5, 0.9, 0.0, 0.9),
+        (7, 0.0, 0.0, 0.9),
+        (12, 0.0, 0.0, 0.0),
+    ],
+)
+def test_the_ratio_of_pairs_of_which_some_are_0_is_their_median(
+    lost: int, value: float, low: float, high: float
+) -> None:
+    """Of the means of two logarithms half are infinite already where 3 of 10 values are 0."""
+    found = paired_ratio([0.0] * lost + [9.0] * (12 - lost), [10.0] * 12)
+    assert found.n == 12
+    assert found.value == pytest.approx(value)
+    assert (found.interval.low, found.interval.high) == pytest.approx((low, high))
+
+
 def test_unpaired_or_non_positive_values_are_rejected() -> None:
     with pytest.raises(ValueError, match="no pairs"):
         paired_difference([1.0], [])

@@ -99,11 +99,11 @@ def comparable_names(trials: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def test_trials_that_transferred_nothing_count_in_the_ratio_of_a_layer() -> None:
     trials = run(np.random.default_rng(6))
     at = (trials["layer"] == "vxlan") & (trials["connections"] == 1)
-    for lost in (2, 6):
+    for lost in (2, 3, 6):
         trials.loc[at & (trials["group"] <= lost), BTC] = 0.0
         row = layer_overheads(trials, [BTC]).iloc[0]
         assert (row["layer"], row["n"], row["ratio_low"]) == ("vxlan", 8, 0.0)
-        assert row["ratio"] == pytest.approx(0.9 if lost == 2 else 0.0, rel=0.02)
+        assert row["ratio"] == pytest.approx(0.0 if lost == 6 else 0.9, rel=0.02)
 
 
 def test_to_a_reference_that_transferred_nothing_there_is_no_ratio() -> None:

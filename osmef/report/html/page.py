@@ -80,10 +80,10 @@ _BETWEEN_NOTE = (
 )
 _LAYERS_NOTE = (
     "Paired: the layer and the bare network in each block of the random order, on the same "
-    "endpoints; the ratio of Hodges and Lehmann with its 95 % interval below it, and p of "
-    "Wilcoxon's signed ranks. Of several runs each counts as one. Unpaired, where there are no "
-    "blocks: the ratio of medians, and p of Mann and Whitney. CPU per GB is that of both "
-    "endpoints, the kernel's work included."
+    "endpoints; the ratio of Hodges and Lehmann, or the median of ratios where one is 0, with "
+    "its 95 % interval below it, and p of Wilcoxon's signed ranks. Of several runs each counts as "
+    "one. Unpaired, where there are no blocks: the ratio of medians, and p of Mann and Whitney. "
+    "CPU per GB is that of both endpoints, the kernel's work included."
 )
 _TRUST_NOTE = (
     "Needed: how many values give the median to within 5 %. Autocorrelation: whether a value "
