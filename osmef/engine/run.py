@@ -145,6 +145,8 @@ class Run:
     def _declare(self) -> None:
         """Write what frames need beside trials, for as long as there is no summary."""
         if not exists(self.directory.summary):
+            # An earlier file may be damaged, and is read for the costs of layers.
+            self.directory.declare(Declared(measures=list(self.measures)))
             summary = summarise(self.plan, self.directory, running=True)
             self.directory.declare(Declared.of(summary))
 
