@@ -358,8 +358,11 @@ def _unknown_key(_error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> P
     if len(path) == 1:
         known.append("sweep")
     where = f" in {_label(path[:-1])}" if len(path) > 1 else ""
-    cure = did_you_mean(key, known, known, _elsewhere(key))
-    if inside := fields_with(models, key) if around else []:
+    elsewhere = _elsewhere(key)
+    cure = did_you_mean(key, known, known, elsewhere)
+    # A flavor is rather that of an endpoint than that of a host in an inventory.
+    of_ends = any(one.startswith("endpoints.") for one in elsewhere)
+    if inside := fields_with(models, key) if around and not of_ends else []:
         cure = f"it belongs into {' or '.join(inside)}; known here are: {', '.join(known)}"
     elif others:
         cure = f"it belongs to kind: {' or '.join(others)}; known here are: {', '.join(known)}"

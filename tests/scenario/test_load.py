@@ -250,6 +250,10 @@ def test_a_provider_is_suggested_by_its_common_names(tmp_path: Path, name: str, 
             "it belongs into run; known here are: kind, duration,",
         ),
         (
+            "provider: {kind: openstack, flavor: m1.small}",
+            "did you mean 'default_flavor' or endpoints.sender.flavor or endpoints.receiver.flavor",
+        ),
+        (
             "background: {kind: program, unit: s, run: [{argv: [a]}]}",
             "it belongs into metrics; known here are: kind, duration,",
         ),
