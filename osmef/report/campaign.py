@@ -199,7 +199,7 @@ def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
             where=str(file),
             cure="name the columns so; swept keys, such as instance_class, may be columns, too",
         )
-    table = read_table(file, numbers=hourly).rename(columns={hourly[0]: "price_per_hour"})
+    table = read_table(file, hourly, ("currency",)).rename(columns={hourly[0]: "price_per_hour"})
     if hourly[0] != "price_per_hour":
         table["currency"] = hourly[0].removesuffix("_per_hour").upper()
     cells = trials.drop_duplicates(["platform", "cell"])

@@ -35,7 +35,7 @@ _LOOKED_FOR = "burst_bps"
 """Measure of trials that searched for a token bucket."""
 _MOST_BYTES = 1 << 30
 _UNKNOWN = {"na", "n/a", "<na>", "#na", "#n/a", "nan", "-nan", "null", "none"}
-"""How programs write that a number is missing, in any case."""
+"""How programs write that a value is missing, in any case."""
 SWEEPS = ("size-sweep", "netpipe")
 """Workloads whose trials have sizes."""
 _DETAILED = ("latency", *SWEEPS)
@@ -222,9 +222,12 @@ def _parts(value: str, texts: pd.Series) -> list[str]:
     return [value] if texts.eq(value).any() else value.split(",")
 
 
-def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
+def read_table(
+    path: Path, numbers: Sequence[str] = (), optional: Sequence[str] = ()
+) -> pd.DataFrame:
     """Read a CSV file as a frame of texts, with some numeric columns; empty cells are missing.
 
+    In numeric and ``optional`` columns, which have no names, NA and the like are missing, too.
     The index is that of the lines, from 0 for the second one. Raises InputError where it is none,
     where two columns have one name, and for a text in a numeric column, with its line.
     """
@@ -250,8 +253,10 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
             f"can't read this table: {reported}", where=str(path), cure=cure
         ) from error
     table = _named(lines.set_axis(lines.index + above), path)
+    for name in {*numbers, *optional} & {*table}:
+        table[name] = table[name].map(lambda one: np.nan if str(one).lower() in _UNKNOWN else one)
     for name in (name for name in numbers if name in table):
-        texts = table[name].map(lambda text: np.nan if str(text).lower() in _UNKNOWN else text)
+        texts = table[name]
         known = pd.to_numeric(texts, errors="coerce").replace([np.inf, -np.inf], np.nan)
         odd = table.index[known.isna() & texts.notna()]
         if len(odd):

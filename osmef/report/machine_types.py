@@ -97,7 +97,8 @@ def price_table(data: Data, file: Path | None) -> pd.DataFrame:
 
 def _read(file: Path) -> pd.DataFrame:
     if file.suffix.lower() not in {".yaml", ".yml"}:
-        table = read_table(file, numbers=("price_per_hour",))
+        optional = ("region", "date", "currency", "source")
+        table = read_table(file, ("price_per_hour",), optional)
         try:
             PriceTable(table)  # which says what is wrong with it
         except InputError as error:

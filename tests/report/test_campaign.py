@@ -194,6 +194,7 @@ def test_a_price_of_a_swept_switch_is_found_however_it_is_written(
         ("platform,usd_per_hour\nsmall,1e-320\n", "small has the price"),
         ("platform,usd_per_hour\nsmall,2e9\n", "small has the price 2e"),
         ("platform,price_per_hour,currency\nsmall,1,\n", "the price of small has no currency"),
+        ("platform,price_per_hour,currency\nsmall,1,NA\n", "the price of small has no currency"),
         (
             "platform,usd_per_hour\nnope,0.1\n",
             "none of its rows is about these runs, by platform\n",

@@ -19,6 +19,7 @@ from osmef.report.machine_types import (
     machine_prices,
     machines_of,
     measured_machines,
+    price_table,
     with_cloud_names,
 )
 from osmef.results.measure import Better, Component, Measure
@@ -319,3 +320,17 @@ def test_the_price_is_that_of_the_region_of_the_machine(make_run: MakeRun) -> No
     )  # fmt: skip
     (found,) = machine_prices(Data(path), known).to_dict("records")
     assert found["price_per_hour"] == 0.1
+
+
+def test_a_price_list_of_r_has_na_for_what_is_not_known(tmp_path: Path) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text(
+        "provider,flavor,region,date,price_per_hour,currency,source\n"
+        "aws,NA,NA,NA,0.1,USD,NA\naws,b,NA,NA,NA,NA,NA\n"
+    )
+    table = price_table(Data(), file)
+    assert table["flavor"].tolist() == ["NA", "b"]
+    assert table[["region", "date", "source"]].isna().all(axis=None)
+    file.write_text(file.read_text().replace("USD", "NA"))
+    with pytest.raises(InputError, match="aws NA: a price without a currency"):
+        price_table(Data(), file)
