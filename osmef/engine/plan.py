@@ -19,7 +19,7 @@ from osmef.scenario.model import EndpointSettings, Scenario
 from osmef.scenario.study import Cell, Study
 from osmef.scenario.workload import PairsAt
 from osmef.supply.program import Program
-from osmef.units import format_duration
+from osmef.units import counted, format_duration
 from osmef.workloads import TrialWorkload
 from osmef.workloads.base import End, Span
 
@@ -515,18 +515,19 @@ def stagger_reason(trials: Sequence[PlannedTrial]) -> str | None:
             "stagger has no effect: no trial has several pairs. Write pairs with at: once, or an"
             " endpoint with a count"
         )
-    alike: dict[str, dict[str, None]] = defaultdict(dict)
+    alike: dict[str, set[str]] = defaultdict(set)
     for one in cells:
         if len(one.pairs) == 1:
             rest = one.cell.scenario.model_copy(update={"stagger": 0.0})
-            alike[rest.model_dump_json()][one.cell.key] = None
-    same = next((keys for keys in alike.values() if len(keys) > 1), None)
-    if same is None:
+            alike[rest.model_dump_json()].add(one.cell.key)
+    same = sorted(sorted(keys) for keys in alike.values() if len(keys) > 1)
+    if not same:
         return None
-    names = "; ".join(same)
+    names, more = "; ".join(same[0]), len(same) - 1
+    others = f", and so do those of {counted(more, 'other setting')}" if more else ""
     return (
-        f"stagger has no effect on one pair, so these cells measure the same: {names}. Leave all"
-        " but one out with exclude"
+        f"stagger has no effect on one pair, so these cells measure the same: {names}{others}."
+        f" Leave all but one{' of each' if more else ''} out with exclude"
     )
 
 

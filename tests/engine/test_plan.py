@@ -469,3 +469,15 @@ def test_a_parallel_setting_without_effect_is_reported(text: str, told: str | No
 def test_a_stagger_without_effect_is_reported(text: str, *, is_told: bool) -> None:
     found = stagger_reason(plan_of(text).trials)
     assert (found is not None and "stagger has no effect" in found) == is_told
+
+
+def test_cells_that_only_a_stagger_tells_apart_are_named_in_one_order() -> None:
+    """The order of trials is random, and has no effect on what is reported."""
+    text = "sweep: {stagger: [0s, 1s], endpoints.sender.count: [1, 2], connections: [1, 2]}"
+    (found,) = {stagger_reason(plan_of(text, seed).trials) for seed in range(5)}
+    assert found == (
+        "stagger has no effect on one pair, so these cells measure the same:"
+        " stagger=0s,endpoints.sender.count=1,connections=1;"
+        " stagger=1s,endpoints.sender.count=1,connections=1, and so do those of 1 other setting."
+        " Leave all but one of each out with exclude"
+    )
