@@ -136,7 +136,8 @@ def _refuse_unreadable(error: OSError) -> None:
     is_closed = isinstance(error, PermissionError)
     if is_run(path) or (is_closed and not files.holds_no_results(path)):
         refused = files.storage_error("look into", path, error)
-        refused.cure = f"{refused.cure} Or name a directory that is closer to the runs"
+        cure = str(refused.cure).removesuffix(".")
+        refused.cure = f"{cure}. Or name a directory that is closer to the runs"
         raise refused from error
 
 
