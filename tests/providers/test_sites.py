@@ -104,6 +104,11 @@ def test_an_end_alone_needs_neither_a_named_host_nor_a_second_one() -> None:
     ]
 
 
+def test_a_group_at_one_of_two_sites_needs_no_declared_tenant() -> None:
+    group = "endpoints: {sender: {site: here, count: 2}, receiver: {site: there}}\n"
+    check_study(load_text(STATIC + group, Path("test.yaml")))
+
+
 def test_ends_at_two_sites_may_stand_anywhere_and_are_far_apart() -> None:
     (cell,) = plan_of(STATIC + BETWEEN).cells
     assert [end.name for end in cell.endpoints] == ["here-sender-any1-t1", "there-receiver-any1-t1"]

@@ -110,9 +110,11 @@ class StaticProvider(Provider):
             message = f"the inventory does not say on which host it runs: {', '.join(hosts)}"
             cure = "write its location.host, or set on_mismatch: record"
             yield ("provider.hosts", message, cure)
-        between_vms = all(end.kind is EndpointKind.VM for end in scenario.ends)
+        # Members of one end whose peer is at another site are seen as a loopback.
+        alone = scenario.endpoints.loopback is not None
+        between_vms = all(end.kind is EndpointKind.VM for end in scenario.ends) and not alone
         owners = [n for n in chosen if self._hosts[n].location.tenant is None]
-        if owners and between_vms and not scenario.is_between_sites:
+        if owners and between_vms:
             message = f"the inventory does not say of which tenant it is: {', '.join(owners)}"
             cure = "write its location.tenant, or set on_mismatch: record"
             yield ("provider.hosts", message, cure)
