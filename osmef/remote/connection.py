@@ -147,10 +147,10 @@ class Transport(paramiko.Transport):
                 end.set()
 
     def await_close(self, channel: paramiko.Channel) -> None:
-        """Wait until the peer has closed a channel, or some time has passed."""
+        """Wait until the peer has closed a channel, or once for some time: many may close one."""
         end = self._ends.get(channel.chanid)
-        if end is not None and self.is_active():
-            end.wait(_CLOSE_S)
+        if end is not None and self.is_active() and not end.wait(_CLOSE_S):
+            end.set()
 
     def give_up(self) -> None:
         """Close the connection, and wake all waiting threads.

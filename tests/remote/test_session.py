@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -348,6 +349,17 @@ def test_no_channel_is_opened_before_the_last_one_is_closed(tmp_path: Path) -> N
         assert session.run(["true"]).status == 0
     session.close()
     sshd.close()
+
+
+def test_a_server_that_does_not_close_a_channel_is_waited_for_once(sshd: Sshd) -> None:
+    session = SshSession.open(sshd.login())
+    process = session.start(["cat"])
+    sshd.stop()
+    began = time.monotonic()
+    for _ in range(5):
+        process.close()
+    assert time.monotonic() - began < 3.0
+    session.close()
 
 
 def test_a_server_that_takes_no_more_programs_answers(tmp_path: Path) -> None:
