@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from osmef.errors import MOST_PROBLEMS, OsmefError, Problem
 from osmef.kinds import WORKLOADS
 from osmef.scenario.base import conflict, keys_of
+from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import FLAVOR_TAGS, NAME, ONE, SEVERAL, percent_of, quantity_of
 from osmef.scenario.layers import label_of
 from osmef.scenario.model import Scenario
@@ -360,9 +361,11 @@ def _unknown_key(_error: ErrorDetails, path: Keys, _node: Node, tree: Node) -> P
     where = f" in {_label(path[:-1])}" if len(path) > 1 else ""
     elsewhere = _elsewhere(key)
     cure = did_you_mean(key, known, known, elsewhere)
-    # A flavor is rather that of an endpoint than that of a host in an inventory.
-    of_ends = any(one.startswith("endpoints.") for one in elsewhere)
-    if inside := fields_with(models, key) if around and not of_ends else []:
+    inside = fields_with(models, key) if around else []
+    if StaticSettings not in models and any(one.startswith("endpoints.") for one in elsewhere):
+        # Hosts beside the VMs of a cloud have a flavor, too, but that of an endpoint is meant.
+        inside = [name for name in inside if name != "hosts"]
+    if inside:
         cure = f"it belongs into {' or '.join(inside)}; known here are: {', '.join(known)}"
     elif others:
         cure = f"it belongs to kind: {' or '.join(others)}; known here are: {', '.join(known)}"

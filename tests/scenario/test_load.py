@@ -253,6 +253,12 @@ def test_a_provider_is_suggested_by_its_common_names(tmp_path: Path, name: str, 
             "provider: {kind: openstack, flavor: m1.small}",
             "did you mean 'default_flavor' or endpoints.sender.flavor or endpoints.receiver.flavor",
         ),
+        ("provider: {kind: static, nics: [eth1]}", "it belongs into hosts; known here are: kind"),
+        ("provider: {kind: libvirt, vcpus: 2}", "it belongs into flavors; known here are: kind"),
+        (
+            "provider: {kind: static, hosts: {a: {ssh: a, zone: z}}}",
+            "it belongs into location; known here are: ssh",
+        ),
         (
             "background: {kind: program, unit: s, run: [{argv: [a]}]}",
             "it belongs into metrics; known here are: kind, duration,",
