@@ -176,11 +176,12 @@ class SshSession:
         """Return whether the peer answers within a time; a silent connection is closed."""
         try:
             with self._limit(within_s):
-                self._transport.open_session().close()
+                channel = self._transport.open_session()
         except paramiko.ChannelException:  # it refuses further channels, so it answers
             return True
         except _BROKEN:
             return False
+        close(channel)
         return True
 
     def run(

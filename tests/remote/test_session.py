@@ -351,6 +351,14 @@ def test_no_channel_is_opened_before_the_last_one_is_closed(tmp_path: Path) -> N
     sshd.close()
 
 
+def test_no_channel_is_left_open_once_the_server_has_answered(sshd: Sshd) -> None:
+    session = SshSession.open(sshd.login())
+    for _ in range(20):
+        assert session.answers(10.0)
+        assert not session._transport._ends
+    session.close()
+
+
 def test_a_server_that_does_not_close_a_channel_is_waited_for_once(sshd: Sshd) -> None:
     session = SshSession.open(sshd.login())
     process = session.start(["cat"])
