@@ -357,8 +357,9 @@ class _TrialRunner:
         deadline = time.monotonic() + self._waits.abort_s
         while self._busy and time.monotonic() < deadline:
             self._take(_CHECK_EVERY_S)
-        for task in self._busy:
-            task.agent.close()
+        if self._busy:  # at once: each may wait for its server
+            with ThreadPoolExecutor(min(len(self._busy), MOST_AT_ONCE)) as pool:
+                list(pool.map(lambda task: task.agent.close(), self._busy))
         self._busy.clear()
 
     def _wait_for(

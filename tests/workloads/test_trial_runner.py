@@ -215,6 +215,18 @@ def test_an_agent_that_hangs_is_named_and_ended(hosts: MakeHosts) -> None:
     run_parts(TrialJob(2, pairs(senders, receivers)), parts())
 
 
+def test_agents_that_hang_are_ended_at_once_on_all_endpoints(hosts: MakeHosts) -> None:
+    senders, receivers = hosts("s1"), hosts("r1", "r2", "r3", "r4", "r5", "r6")
+    for host in receivers:
+        host.agent("job-0")
+        host.signal(signal.SIGSTOP)
+    waits = TaskTimeouts(arm_s=0.1, grace_s=0.1, abort_s=0.1)
+    began = time.monotonic()
+    with pytest.raises(AgentError, match="missed every deadline"):
+        run_parts(TrialJob(1, pairs(senders, receivers), waits=waits), parts())
+    assert time.monotonic() - began < 4
+
+
 def test_an_agent_without_a_clock_is_named_and_ended(hosts: MakeHosts) -> None:
     senders, receivers = hosts("s1", "s2"), hosts("r1")
     for host in (*senders, *receivers):
