@@ -90,9 +90,9 @@ static void print_flow(const struct flow *flow)
     print_amount(flow->bytes, length_s);
     const int64_t retransmits = flow->tcp.value[TCP_RETRANSMITS];
     if (flow->way->role == SENDER && retransmits != UNKNOWN)
-        out_format("  %lld retransmits,", (long long)retransmits);
-    if (flow->way->role == SENDER)
-        out_format(" %s", flow->tcp.congestion_control);
+        out_format("  %lld retransmits, %s", (long long)retransmits, flow->tcp.congestion_control);
+    else if (flow->way->role == SENDER)
+        out_format("  %s", flow->tcp.congestion_control);
     if (flow->way->bulk->params.link.options.mptcp)
         out_format(flow->mptcp == 1   ? ", MPTCP"
                    : flow->mptcp == 0 ? ", fell back from MPTCP to TCP"
