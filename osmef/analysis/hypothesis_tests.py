@@ -268,8 +268,9 @@ def paired_ratio(a: Sequence[float], b: Sequence[float], confidence: float = 0.9
     with np.errstate(divide="ignore"):  # of 0
         logs = np.log(first) - np.log(second)
     if not np.isfinite(logs).all():
-        interval = quantile_interval((first / second).tolist(), 0.5, confidence)
-        return Paired(logs.size, math.exp(np.median(logs)), interval, _signed_p(logs))
+        ratios = first / second
+        interval = quantile_interval(ratios.tolist(), 0.5, confidence)
+        return Paired(logs.size, float(np.median(ratios)), interval, _signed_p(logs))
     found = _signed_ranks(logs, confidence)
     low, high, value = found.interval.low, found.interval.high, found.value
     interval = found.interval

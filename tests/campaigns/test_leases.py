@@ -75,9 +75,9 @@ def test_a_cloud_is_measured_by_one_at_a_time(store: Store) -> None:
 
 
 def test_a_session_on_several_clouds_claims_each_exclusively(tmp_path: Path) -> None:
+    vm = "{0}: {{ssh: {0}, kind: vm, location: {{tenant: t}}}}"
     office, rack = (
-        f"{{kind: static, hosts: {{{a}: {{ssh: {a}, kind: vm}}, {b}: {{ssh: {b}, kind: vm}}}}}}"
-        for a, b in ("ab", "cd")
+        f"{{kind: static, hosts: {{{vm.format(a)}, {vm.format(b)}}}}}" for a, b in ("ab", "cd")
     )
     ends = "endpoints: {sender: {site: office}, receiver: {site: rack}}\n"
     both_sites = f"name: both\nsites: {{office: {office}, rack: {rack}}}\n{ends}"

@@ -139,7 +139,7 @@ def test_the_plan_counts_from_the_first_session_to_the_last(kept: Kept) -> None:
 
 
 def test_static_hosts_are_not_held_between_sessions(tmp_path: Path) -> None:
-    host = "{{ssh: {0}, kind: vm, location: {{host: {0}}}}}"
+    host = "{{ssh: {0}, kind: vm, location: {{host: {0}, tenant: t}}}}"
     hosts = f"{{a: {host.format('a')}, b: {host.format('b')}}}"
     clouds = f"providers: {{rack: {{kind: static, hosts: {hosts}}}, here: local}}\n"
     stage = Stage(tmp_path, "vms: kept\n" + clouds)
