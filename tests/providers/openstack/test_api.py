@@ -196,9 +196,9 @@ def test_os_variables_win_over_a_clouds_yaml_in_reach(
 
 
 def test_a_missing_cloud_name_is_an_error(provider: Make) -> None:
-    with pytest.raises(CredentialsError, match="which cloud"):
+    with pytest.raises(CredentialsError, match="no cloud is configured"):
         provider(cloud=None).check([server()])
-    with pytest.raises(CredentialsError, match="which cloud"):
+    with pytest.raises(CredentialsError, match="no cloud is configured"):
         OpenStackProvider.owned({})
 
 
