@@ -122,10 +122,14 @@ class Sshd:
         for pid in (newest, *descendants(newest, "sshd")):
             _signal(pid, signal.SIGKILL)
 
-    def close(self) -> None:
+    def resume(self) -> None:
+        """Let all servers go on."""
         for pid in self.stopped:
             _signal(pid, signal.SIGCONT)
         self.stopped.clear()
+
+    def close(self) -> None:
+        self.resume()
         for server in self.servers:
             if server.poll() is None:
                 server.terminate()

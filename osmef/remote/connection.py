@@ -114,9 +114,18 @@ class Transport(paramiko.Transport):
         self._ends: dict[int, threading.Event] = {}
         """For each channel by its number, whether the peer has closed it."""
 
-    def open_channel(self, *args: Any, **more: Any) -> paramiko.Channel:
-        """Open a channel, as paramiko does, and register it."""
-        channel = super().open_channel(*args, **more)
+    def open_channel(self, kind: str, *args: Any, **more: Any) -> paramiko.Channel:
+        """Open a channel, as paramiko does, and register it.
+
+        A session that is refused is requested once more: sshd counts those whose close it has just
+        read (MaxSessions) until it has handled all that it had received.
+        """
+        try:
+            channel = super().open_channel(kind, *args, **more)
+        except paramiko.ChannelException:
+            if kind != "session":
+                raise
+            channel = super().open_channel(kind, *args, **more)
         self._ends[channel.chanid] = threading.Event()
         self._closed.discard(struct.pack(">I", channel.remote_chanid))
         self._opened.add(channel)

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from paramiko import Message
+from paramiko.common import cMSG_CHANNEL_CLOSE, cMSG_CHANNEL_OPEN
 
 from osmef.errors import HostKeyError, LoginError, ReachError
 from osmef.remote.connection import outputs_of
@@ -346,6 +348,29 @@ def test_no_channel_is_opened_before_the_last_one_is_closed(tmp_path: Path) -> N
         process.send_line("x")
         assert process.read_line() == "x"
         process.close()
+        assert session.run(["true"]).status == 0
+    session.close()
+    sshd.close()
+
+
+def test_a_program_starts_where_a_busy_server_reads_the_last_one_s_close_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sshd counts a session that it has just read the close of until it has read all that came."""
+    sshd = Sshd(tmp_path, options=f"{OPTIONS}\nMaxSessions 1")
+    session = SshSession.open(sshd.login())
+    send = session._transport._send_message
+
+    def send_to_a_busy_server(message: Message) -> None:
+        kind = message.asbytes()[:1]
+        if kind == cMSG_CHANNEL_CLOSE:
+            sshd.stop()
+        send(message)
+        if kind == cMSG_CHANNEL_OPEN:
+            sshd.resume()
+
+    monkeypatch.setattr(session._transport, "_send_message", send_to_a_busy_server)
+    for _ in range(3):
         assert session.run(["true"]).status == 0
     session.close()
     sshd.close()
