@@ -30,6 +30,13 @@ def descendants(pid: int, called: str = "") -> list[int]:
     return below
 
 
+def pid_namespace(pid: int) -> str | None:
+    """Return the PID namespace of a process, None if it has ended."""
+    with suppress(OSError):
+        return str((_PROC / str(pid) / "ns/pid").readlink())
+    return None
+
+
 def _children(pid: int) -> list[int]:
     """Return the children of a process, whichever of its threads has started them."""
     with suppress(OSError):  # it has ended

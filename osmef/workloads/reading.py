@@ -152,9 +152,9 @@ class Printed:
     stderr: bytes
 
     def text(self, stream: OutputStream) -> str:
-        """Return one stream as text; invalid UTF-8 is replaced."""
+        """Return one stream as text, its lines ended by LF; invalid UTF-8 is replaced."""
         data = self.stdout if stream is OutputStream.STDOUT else self.stderr
-        return data.decode(errors="replace")
+        return data.decode(errors="replace").replace("\r\n", "\n")
 
     @property
     def text_of_stdout(self) -> str:

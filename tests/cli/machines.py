@@ -15,7 +15,7 @@ import pytest
 
 from osmef.providers.static.lock import PATH
 from osmef.remote.login import KeyPair
-from tests.processes import commands, descendants, read_all
+from tests.processes import commands, descendants, pid_namespace, read_all
 from tests.waiting import until
 
 # In namespaces of its own: this one is the controller's, joined by a cable to machine a, and that
@@ -118,7 +118,9 @@ class Lab:
         """Kill a controller, and what would clean up after it, as if all had lost their power."""
 
         def waiting() -> list[int]:
-            return [pid for pid, words in commands().items() if words[1:2] == [b"cleanup"]]
+            agents = [pid for pid, words in commands().items() if words[1:2] == [b"cleanup"]]
+            here = {pid_namespace(self.listener(machine)) for machine in "ab"}
+            return [pid for pid in agents if pid_namespace(pid) in here]
 
         until(lambda: len(waiting()) == 2)
         for pid in waiting():

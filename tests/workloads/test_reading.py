@@ -50,6 +50,7 @@ def value(stdout: bytes | str, stderr: bytes = b"", **keys: object) -> float | N
         ({"pattern": r"rate (\d+)", "which": "min"}, "rate 2\nrate 1\n", 1.0),
         ({"pattern": r"rate (\d+)", "which": "max"}, "rate 2\nrate 1\n", 2.0),
         ({"pattern": r"(?m)^x=(-?[0-9.e+-]+)$"}, "x=-1.5e-3\n", -0.0015),
+        ({"pattern": r"(?m)^x=([0-9.]+)$"}, "x=1.5\r\ny=2\r\n", 1.5),
         ({"json": "end.sum.bps"}, '{"end": {"sum": {"bps": 12.5}}}', 12.5),
         ({"json": "a.0.b"}, '{"a": [{"b": 1}, {"b": 2}]}', 1.0),
         ({"json": "a.-1.b"}, '{"a": [{"b": 1}, {"b": 2}]}', 2.0),
