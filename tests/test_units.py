@@ -44,7 +44,7 @@ PARSERS = (parse_duration, parse_rate, parse_size)
         ("0.0", 0),
     ],
 )
-def test_durations(text: str, seconds: float) -> None:
+def test_a_duration_is_read_in_seconds(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds, rel=1e-12)
 
 
@@ -67,14 +67,14 @@ def test_a_small_unit_gives_the_float_that_is_nearest(count: int) -> None:
         ("2.5Gbit", 2.5e9),
     ],
 )
-def test_rates(text: str, bits_per_second: float) -> None:
+def test_a_rate_is_read_in_bits_per_second(text: str, bits_per_second: float) -> None:
     assert parse_rate(text) == bits_per_second
 
 
 @pytest.mark.parametrize(
     ("text", "count"), [("128KiB", 131072), ("1.5MB", 1_500_000), ("7B", 7), ("1GiB", 2**30)]
 )
-def test_sizes(text: str, count: int) -> None:
+def test_a_size_is_read_in_bytes(text: str, count: int) -> None:
     assert parse_size(text) == count
 
 
@@ -163,7 +163,7 @@ def test_a_printed_size_is_read_back_within_its_three_digits(size: int) -> None:
         (7380, "2 h 03 min"),
     ],
 )
-def test_durations_for_people(seconds: float, text: str) -> None:
+def test_a_duration_is_printed_in_readable_units(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
@@ -185,7 +185,7 @@ def test_printed_durations_keep_their_order_of_magnitude(seconds: float) -> None
         (5e15, "5000 Tbit/s"),
     ],
 )
-def test_rates_for_people(rate: float, text: str) -> None:
+def test_a_rate_is_printed_with_its_prefix(rate: float, text: str) -> None:
     assert format_rate(rate) == text
 
 
@@ -255,7 +255,7 @@ def test_the_intended_quantity_is_suggested(
         (1.204, "1.2 s"),
     ],
 )
-def test_short_times_for_people(seconds: float, text: str) -> None:
+def test_a_short_time_is_printed_with_its_prefix(seconds: float, text: str) -> None:
     assert format_time(seconds) == text
 
 

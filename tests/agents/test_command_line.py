@@ -38,7 +38,7 @@ def receiving(binary: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             receiver.kill()
 
 
-def test_two_commands_measure(binary: Path) -> None:
+def test_two_commands_measure_without_a_controller(binary: Path) -> None:
     port = str(closed_port())
     with receiving(binary, "--port", port, "--interval", "0.2") as receiver:
         sender = run(

@@ -114,7 +114,9 @@ def serve(agent: Agent, kind: str, port: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pong", "ping", "siege"])
-def test_descriptors_that_run_out(start: StartAgent, kind: str) -> None:
+def test_a_job_fails_and_the_agent_stays_where_descriptors_run_out(
+    start: StartAgent, kind: str
+) -> None:
     agent, pong = start(), start()
     port = web.serve_pong(pong)
     had = belongings(agent)

@@ -228,7 +228,7 @@ def test_a_start_in_the_far_future_can_be_aborted(start: StartAgent, kind: str) 
 
 
 @every_kind
-def test_the_longest_job(start: StartAgent, kind: str) -> None:
+def test_the_longest_job_can_be_aborted(start: StartAgent, kind: str) -> None:
     """As long as there is, with an interval that is as long."""
     pair = Pair(start, kind)
     had = belongings(pair.connecting)
@@ -245,7 +245,9 @@ def test_the_longest_job(start: StartAgent, kind: str) -> None:
 @pytest.mark.real("agents")
 @pytest.mark.parametrize("kind", ["bulk both pooled", "udp"])
 @pytest.mark.parametrize("end", ENDS)
-def test_descriptors_that_run_out(start: StartAgent, kind: str, end: str) -> None:
+def test_a_job_fails_and_the_agent_stays_where_descriptors_run_out(
+    start: StartAgent, kind: str, end: str
+) -> None:
     """Wherever that is: the job fails for this reason, and the agent stays."""
     pair = Pair(start, kind)
     poor, other = pair.sides(end)

@@ -203,7 +203,7 @@ def test_a_client_that_is_stopped_before_its_start_has_no_result(agent: Agent) -
 
 
 @pytest.mark.parametrize("stage", ["armed", "running", "not ready", "ready"])
-def test_abort(marked: Marked, stage: str) -> None:
+def test_an_abort_ends_a_program_at_any_stage(marked: Marked, stage: str) -> None:
     agent = marked.agent
     program = shell("trap '' TERM; echo up; sleep 1000; echo never")
     if stage in {"armed", "running"}:

@@ -272,7 +272,7 @@ def test_a_job_aborted_while_connecting_leaves_the_agent_usable(start: StartAgen
     assert_works(start(), sender)
 
 
-def test_abort_before_the_start(start: StartAgent) -> None:
+def test_an_abort_before_the_start_ends_both_ends(start: StartAgent) -> None:
     sender, receiver = start(), start()
     connect(sender, receiver, connections=3)
     sender.command("abort", id="job-1")

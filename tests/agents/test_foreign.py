@@ -20,7 +20,9 @@ def transfer(sender: Agent, receiver: Agent) -> list[tuple[list[Event], Event]]:
 
 
 @pytest.mark.parametrize("foreign_sends", [True, False], ids=["it-sends", "it-receives"])
-def test_a_transfer(start: StartAgent, start_any: StartAgent, *, foreign_sends: bool) -> None:
+def test_a_transfer_between_architectures_counts_the_same_bytes(
+    start: StartAgent, start_any: StartAgent, *, foreign_sends: bool
+) -> None:
     sender, receiver = (start_any(), start()) if foreign_sends else (start(), start_any())
     ends = transfer(sender, receiver)
     sent, received = ([flow["bytes"] for flow in way(result)["flows"]] for _, result in ends)
@@ -63,7 +65,9 @@ def test_the_machine_names_itself(start_any: StartAgent, any_binary: tuple[str, 
 
 
 @pytest.mark.parametrize("foreign_sends", [True, False], ids=["it-sends", "it-receives"])
-def test_a_wrong_cookie(start: StartAgent, start_any: StartAgent, *, foreign_sends: bool) -> None:
+def test_a_wrong_cookie_is_refused_between_architectures(
+    start: StartAgent, start_any: StartAgent, *, foreign_sends: bool
+) -> None:
     sender, receiver = (start_any(), start()) if foreign_sends else (start(), start_any())
     port = arm(receiver)
     sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(cookie="ff" * 16))
@@ -82,7 +86,7 @@ def test_the_header_is_big_endian_everywhere(start_any: StartAgent) -> None:
 
 
 @pytest.mark.parametrize("foreign_leads", [True, False], ids=["it-leads", "it-follows"])
-def test_messages_that_are_checked(
+def test_checked_messages_are_right_between_architectures(
     start: StartAgent, start_any: StartAgent, *, foreign_leads: bool
 ) -> None:
     """Byte order again: what is announced, and what the messages hold."""
@@ -94,7 +98,9 @@ def test_messages_that_are_checked(
     two_ended_jobs.result(follower)
 
 
-def test_exchanges(start: StartAgent, start_any: StartAgent) -> None:
+def test_both_architectures_count_the_same_exchanges(
+    start: StartAgent, start_any: StartAgent
+) -> None:
     asking, answering = start_any(), start()
     two_ended_jobs.join("exchange", asking, answering, rate_per_s=100)
     _, asked = two_ended_jobs.result(asking)
@@ -103,7 +109,9 @@ def test_exchanges(start: StartAgent, start_any: StartAgent) -> None:
 
 
 @pytest.mark.parametrize("foreign_sends", [True, False], ids=["it-sends", "it-receives"])
-def test_datagrams(start: StartAgent, start_any: StartAgent, *, foreign_sends: bool) -> None:
+def test_both_architectures_account_for_every_datagram(
+    start: StartAgent, start_any: StartAgent, *, foreign_sends: bool
+) -> None:
     sender, receiver = (start_any(), start()) if foreign_sends else (start(), start_any())
     udp_peer.run(sender, receiver, rate_bps=4e5, burst=4, connections=2)
     (_, sent), (_, received) = succeed(sender, receiver)
@@ -114,9 +122,9 @@ def test_datagrams(start: StartAgent, start_any: StartAgent, *, foreign_sends: b
         assert other["foreign"] == other["reordered"] == other["duplicates"] == 0
 
 
-def test_pong_ping_and_siege(start_any: StartAgent) -> None:
+def test_siege_is_served_by_ping_and_pong_on_any_architecture(start_any: StartAgent) -> None:
     web.besiege_in_a_row(start_any(), start_any(), start_any())
 
 
-def test_programs(start_any: StartAgent) -> None:
+def test_programs_run_on_any_architecture(start_any: StartAgent) -> None:
     programs.try_all(start_any)

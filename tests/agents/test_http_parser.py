@@ -125,7 +125,7 @@ OLD = b"HTTP/1.0 404 Not found\r\n\r\n"
 
 
 @pytest.mark.parametrize("head", [CURL, AB, POST, CHUNKS])
-def test_requests_at_every_truncation(parser: Parser, head: bytes) -> None:
+def test_a_request_that_is_cut_anywhere_is_read_on(parser: Parser, head: bytes) -> None:
     for end in range(len(head)):
         assert parser.request(head[:end])[0] == MORE
     assert parser.request(head)[0] == len(head)
@@ -133,7 +133,7 @@ def test_requests_at_every_truncation(parser: Parser, head: bytes) -> None:
 
 
 @pytest.mark.parametrize("head", [GO, OLD, b"HTTP/1.1 204\r\n\r\n"])
-def test_responses_at_every_truncation(parser: Parser, head: bytes) -> None:
+def test_a_response_that_is_cut_anywhere_is_read_on(parser: Parser, head: bytes) -> None:
     for end in range(len(head)):
         assert parser.response(head[:end])[0] == MORE
     assert parser.response(head)[0] == len(head)
@@ -203,7 +203,7 @@ def test_a_request_head_is_parsed(
         b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
     ],
 )
-def test_bad_requests(parser: Parser, head: bytes) -> None:
+def test_bad_requests_are_refused(parser: Parser, head: bytes) -> None:
     assert parser.request(head)[0] == BAD
 
 
@@ -221,7 +221,7 @@ def test_bad_requests(parser: Parser, head: bytes) -> None:
         b"+\n\n",
     ],
 )
-def test_bad_responses(parser: Parser, head: bytes) -> None:
+def test_bad_responses_are_refused(parser: Parser, head: bytes) -> None:
     assert parser.response(head)[0] == BAD
 
 
@@ -280,7 +280,7 @@ def cut(data: bytes, at: list[int]) -> list[bytes]:
     st.sampled_from([b"", b"Expires: never\r\n", b"a:b\r\nc:d\r\n"]),
     st.lists(st.integers(0, 300), max_size=8),
 )
-def test_chunks_cut_anywhere(
+def test_chunks_that_are_cut_anywhere_are_joined(
     parser: Parser, pieces: list[bytes], extension: bytes, trailer: bytes, at: list[int]
 ) -> None:
     _, response = parser.response(GO)
@@ -310,7 +310,7 @@ def test_chunks_of_any_bytes_are_read_or_refused(
 @pytest.mark.parametrize(
     "data", [b"\r\n", b"x\r\n", b"-1\r\n", b"1\r\nab", b"1000000000000000\r\n", b"1\r\na\rx"]
 )
-def test_bad_chunks(parser: Parser, data: bytes) -> None:
+def test_bad_chunks_are_refused(parser: Parser, data: bytes) -> None:
     _, response = parser.response(GO)
     body = parser.agent.http_response_body(ctypes.byref(response), False)
     at = got = 0

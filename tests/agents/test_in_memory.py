@@ -247,7 +247,9 @@ def shown(said: list[Event]) -> tuple[list[object], list[object]]:
         {"sizes": "5", "repetitions": 10, "rate_per_s": 1000},
     ],
 )
-def test_http(start: StartAgent, spoken: Start, relay: bool, keys: Keys) -> None:
+def test_http_in_memory_is_as_over_sockets(
+    start: StartAgent, spoken: Start, relay: bool, keys: Keys
+) -> None:
     real, memory = (http(one, relay=relay, **keys) for one in (start, spoken))
     compare(real, memory)
     sizes = [
@@ -300,7 +302,9 @@ def aborted(start: Start) -> Said:
 
 
 @pytest.mark.parametrize("what", [refused, strange, taken, elsewhere, aborted])
-def test_errors(start: StartAgent, spoken: Start, what: Callable[[Start], Said]) -> None:
+def test_errors_in_memory_are_those_over_sockets(
+    start: StartAgent, spoken: Start, what: Callable[[Start], Said]
+) -> None:
     real, memory = what(start), what(spoken)
     compare(real, memory)
     kinds = [[said[-1].get("kind") for said in one] for one in (real, memory)]

@@ -320,7 +320,7 @@ def test_addresses_may_be_of_ipv6(program: list[str]) -> None:
 
 
 @pytest.mark.parametrize("framing", ["length", "chunks", "end"])
-def test_pongs_of_others(program: list[str], framing: str) -> None:
+def test_ping_reads_the_answers_of_foreign_pongs(program: list[str], framing: str) -> None:
     with (
         published_pong(framing) as foreign,
         serving(program, "ping", "--pong", f"127.0.0.1:{foreign}") as port,

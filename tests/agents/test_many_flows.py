@@ -34,7 +34,7 @@ def peak_kb(agent: Agent) -> int:
 
 
 @pytest.mark.parametrize("threads", [2, 1000])
-def test_a_thousand_flows(start: StartAgent, threads: int) -> None:
+def test_a_thousand_tcp_flows_transfer_all_their_bytes(start: StartAgent, threads: int) -> None:
     sender, receiver = start(), start()
     began = time.monotonic()
     connect(

@@ -187,7 +187,7 @@ def test_a_retry_that_succeeds_is_reported_with_its_retries(start: StartAgent) -
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npo"])
-def test_a_pong_that_hangs(start: StartAgent, said: bytes) -> None:
+def test_a_pong_that_hangs_is_given_up_without_a_retry(start: StartAgent, said: bytes) -> None:
     def hang(connection: socket.socket) -> None:
         read_head(connection)
         connection.sendall(said)

@@ -99,7 +99,7 @@ def test_curl_reads_the_answers(port: int) -> None:
         assert done.stdout == pong_body(5) + pong_body(10)
 
 
-def test_requests_in_a_pipeline(port: int) -> None:
+def test_requests_in_a_pipeline_are_all_answered(port: int) -> None:
     requests = b"".join(b"GET /pong/%d HTTP/1.1\r\nHost: a\r\n\r\n" % n for n in range(500))
     last = b"GET /pong/9 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
     answers = talk(port, requests + last)
@@ -176,7 +176,7 @@ def test_clients_that_disconnect_within_a_request_do_not_disturb_pong(
     assert get(serve_pong(agent), "/pong/5") == (200, b"poong")
 
 
-def test_more_clients_than_descriptors(agent: Agent, port: int) -> None:
+def test_more_clients_than_descriptors_are_all_answered(agent: Agent, port: int) -> None:
     resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (40, 40))
     with ExitStack() as stack:
         crowd = [stack.enter_context(dial(port)) for _ in range(100)]

@@ -97,7 +97,7 @@ def test_both_ends_agree(start: StartAgent, protocol: str, keys: dict[str, objec
 
 @beside
 @pytest.mark.parametrize("size", [16, 1000, 60_000])
-def test_messages_of_other_sizes(start: StartAgent, protocol: str, size: int) -> None:
+def test_messages_of_any_size_are_answered(start: StartAgent, protocol: str, size: int) -> None:
     asking, answering = start(), start()
     sizes = {"request_size": size, "response_size": size}
     join("exchange", asking, answering, protocol=protocol, duration_s=0.05, **sizes)

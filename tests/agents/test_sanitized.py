@@ -47,7 +47,7 @@ def leave(*agents: Agent) -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_each_kind_of_job(start: StartAgent, pair: str) -> None:
+def test_each_kind_of_job_leaves_no_memory_error(start: StartAgent, pair: str) -> None:
     sender, receiver = start(), start()
     command, keys = PAIRS[pair]
     for _ in range(2):  # what a job leaves behind meets the next one
@@ -66,7 +66,9 @@ def test_each_kind_of_job(start: StartAgent, pair: str) -> None:
         {"active_s": 0.1, "idle_s": 0.2, "pacing_bps": 1e9, "dscp": 8, "window": 30_000},
     ],
 )
-def test_every_path(start: StartAgent, changes: dict[str, object]) -> None:
+def test_every_path_of_a_transfer_leaves_no_memory_error(
+    start: StartAgent, changes: dict[str, object]
+) -> None:
     sender, receiver = start(), start()
     connect(sender, receiver, **({"connections": 8, "duration_s": 1} | changes))
     sender.command("start", id="job-1")
@@ -107,7 +109,7 @@ def test_abort_and_loss_in_a_transfer(start: StartAgent, victim: str) -> None:
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_udp(start: StartAgent, direction: str) -> None:
+def test_udp_and_its_abort_leave_no_memory_error(start: StartAgent, direction: str) -> None:
     one, other = start(), start()
     for changes in (
         {"connections": 8},
@@ -135,7 +137,7 @@ def test_udp_that_arrives_in_any_way(start: StartAgent) -> None:
     leave(receiver)
 
 
-def test_exchanges(start: StartAgent) -> None:
+def test_exchanges_and_their_abort_leave_no_memory_error(start: StartAgent) -> None:
     asking, answering = start(), start()
     for keys in ({"request_size": 100_000}, {"rate_per_s": 500, "warmup_s": 0.1}, {"gap_s": 0.01}):
         two_ended_jobs.join("exchange", asking, answering, connections=8, interval_s=0.02, **keys)
@@ -149,7 +151,9 @@ def test_exchanges(start: StartAgent) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["tcp-connect", "udp", "icmp"])
-def test_exchanges_beside_the_connections(start: StartAgent, protocol: str) -> None:
+def test_exchanges_of_other_protocols_leave_no_memory_error(
+    start: StartAgent, protocol: str
+) -> None:
     asking, answering = start(), start()
     sizes = {"request_size": 100, "response_size": 60, "protocol": protocol}
     if protocol == "icmp":  # an echo comes back as it went
@@ -167,7 +171,7 @@ def test_exchanges_beside_the_connections(start: StartAgent, protocol: str) -> N
 
 
 @pytest.mark.parametrize("mode", ["pingpong", "stream", "both"])
-def test_sweeps(start: StartAgent, mode: str) -> None:
+def test_size_sweeps_leave_no_memory_error(start: StartAgent, mode: str) -> None:
     leader, follower = start(), start()
     keys = {
         "mode": mode,
@@ -187,7 +191,7 @@ def test_sweeps(start: StartAgent, mode: str) -> None:
     leave(follower)
 
 
-def test_pong_ping_and_siege(start: StartAgent) -> None:
+def test_pong_ping_and_siege_leave_no_memory_error(start: StartAgent) -> None:
     pong, ping, siege = start(), start(), start()
     port = web.serve_ping(ping, web.serve_pong(pong, threads=2))
     for keep_alive in (True, False):
@@ -215,5 +219,5 @@ def test_pong_ping_and_siege(start: StartAgent) -> None:
     leave(siege, ping, pong)
 
 
-def test_programs(start: StartAgent) -> None:
+def test_programs_leave_no_memory_error(start: StartAgent) -> None:
     programs.try_all(start)

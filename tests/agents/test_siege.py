@@ -119,7 +119,9 @@ def test_published_ping_and_pong_answer_siege(start: StartAgent) -> None:
 
 
 @pytest.mark.parametrize("framing", ["length", "chunks", "close"])
-def test_framings_of_foreign_servers(start: StartAgent, framing: str) -> None:
+def test_bodies_of_foreign_servers_are_read_in_every_framing(
+    start: StartAgent, framing: str
+) -> None:
     with published_pong(framing) as pong:
         columns, result = besiege(start(), pong, sizes="4,2000,100000", repetitions=3)
     assert columns["length"] == columns["size"]
@@ -245,7 +247,9 @@ def failures(agent: Agent, port: int, **changes: object) -> set[str]:
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 503\r\n\r\n", "status"),
     ],
 )
-def test_servers_that_fail(start: StartAgent, answer: bytes, error: str) -> None:
+def test_each_failure_of_a_server_has_its_name(
+    start: StartAgent, answer: bytes, error: str
+) -> None:
     def fail(connection: socket.socket) -> None:
         read_head(connection)
         connection.sendall(answer)
@@ -286,7 +290,7 @@ def test_an_unreachable_pong_is_a_503_of_ping(start: StartAgent) -> None:
     assert result["retries"] == 4
 
 
-def test_a_server_that_hangs(start: StartAgent) -> None:
+def test_a_server_that_hangs_is_a_timeout_of_each_request(start: StartAgent) -> None:
     def hang(connection: socket.socket) -> None:
         read_head(connection)
         connection.recv(1)

@@ -280,7 +280,7 @@ FAULTS = [(silence, "stalled"), (end, "reset"), (reset, "reset")]
 @pytest.mark.parametrize(("behave", "kind"), FAULTS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [1, 3_000_000])
-def test_a_follower_that_stops(
+def test_a_follower_that_stops_ends_the_leader(
     start: StartAgent, behave: Callable[[socket.socket], None], kind: str, mode: str, size: int
 ) -> None:
     leader = start()
@@ -295,7 +295,7 @@ def test_a_follower_that_stops(
 
 @pytest.mark.parametrize(("behave", "kind"), FAULTS)
 @pytest.mark.parametrize("said", [b"\0", Batch(50, 3, 0, 0, 0).header(), None])
-def test_a_leader_that_stops(
+def test_a_leader_that_stops_ends_the_follower(
     start: StartAgent, behave: Callable[[socket.socket], None], kind: str, said: bytes | None
 ) -> None:
     follower = start()

@@ -53,7 +53,7 @@ def test_the_path_mtu_is_reported(start: StartAgent) -> None:
     assert all("path_mtu" not in flow for flow in received["flows"])
 
 
-def test_a_thousand_flows(start: StartAgent) -> None:
+def test_a_thousand_udp_flows_are_all_counted(start: StartAgent) -> None:
     sender, receiver = start(), start()
     run(sender, receiver, connections=1000, rate_bps=2e4, duration_s=1)
     (_, sent), (_, received) = succeed(sender, receiver)
@@ -89,7 +89,7 @@ def test_warm_up_is_kept_apart(start: StartAgent) -> None:
 
 
 @pytest.mark.parametrize("size", [32, 1200, 9000, 65507])
-def test_sizes(start: StartAgent, size: int) -> None:
+def test_datagrams_have_the_size_that_was_set(start: StartAgent, size: int) -> None:
     sender, receiver = start(), start()
     run(sender, receiver, size=size, rate_bps=size * 8 * 50)
     flow = flow_of(succeed(sender, receiver)[1][1])

@@ -84,7 +84,9 @@ CASES: list[tuple[str, list[int], int]] = [
 @pytest.mark.parametrize(
     ("sequences", "sent"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
 )
-def test_known_patterns(start: StartAgent, sequences: list[int], sent: int) -> None:
+def test_loss_and_reordering_of_known_patterns_are_counted(
+    start: StartAgent, sequences: list[int], sent: int
+) -> None:
     expected = reference(sequences, sent)
     flow = receive(start(), sequences, sent)
     assert {key: flow[key] for key in expected} == expected
@@ -218,7 +220,7 @@ def test_datagrams_queued_when_the_count_arrives_are_counted(start: StartAgent) 
     assert (flow["datagrams"], flow["duplicates"], flow["dropped"]) == (1, 199, 0)
 
 
-def test_jitter_and_delay_variation(start: StartAgent) -> None:
+def test_jitter_and_delay_variation_follow_the_times_of_sending(start: StartAgent) -> None:
     """Times of sending that we make up: the delay grows by 1 ms with each second datagram."""
     receiver = start()
     step_ns = 1_000_000_000

@@ -84,7 +84,7 @@ def test_abort_ends_both_ends(start: StartAgent, aborted: int) -> None:
 
 
 @pytest.mark.parametrize("aborted", [0, 1])
-def test_abort_before_the_start(start: StartAgent, aborted: int) -> None:
+def test_an_abort_before_the_start_ends_both_ends(start: StartAgent, aborted: int) -> None:
     ends = start(), start()
     keys = udp_job(connections=2)
     ends[1].command("udp", side="listen", bind="127.0.0.1", port=0, **keys)
@@ -176,7 +176,7 @@ def test_a_receiver_that_never_closes(start: StartAgent) -> None:
     assert_works(sender, start())
 
 
-def test_a_receiver_that_resets(start: StartAgent) -> None:
+def test_a_receiver_that_resets_its_connection_ends_the_sender(start: StartAgent) -> None:
     sender = start()
     with playing_receiver(sender, duration_s=LONG_S) as peer:
         sender.command("start", id="job-1")

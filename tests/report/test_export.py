@@ -70,7 +70,7 @@ def expected() -> dict[tuple[int, str], float]:
     }
 
 
-def test_csv(expected: dict[tuple[int, str], float]) -> None:
+def test_csv_has_every_number_of_every_trial(expected: dict[tuple[int, str], float]) -> None:
     rows = list(csv.DictReader(io.StringIO(export("csv"))))
     assert {
         (int(row["label_trial"]), row["metric"]): float(row["value"]) for row in rows
@@ -84,12 +84,16 @@ def test_a_dash_is_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not list(tmp_path.iterdir())
 
 
-def test_newline_json(expected: dict[tuple[int, str], float]) -> None:
+def test_newline_json_has_every_number_of_every_trial(
+    expected: dict[tuple[int, str], float],
+) -> None:
     rows = pd.read_json(io.StringIO(export("ndjson")), lines=True).to_dict("records")
     assert {(row["labels"]["trial"], row["metric"]): row["value"] for row in rows} == expected
 
 
-def test_influx(expected: dict[tuple[int, str], float]) -> None:
+def test_influx_lines_have_every_number_and_the_start(
+    expected: dict[tuple[int, str], float],
+) -> None:
     rows = [parse_line(line) for line in export("influx").splitlines()]
     assert {row["measurement"] for row in rows} == {"osmef"}
     found = {
@@ -102,7 +106,9 @@ def test_influx(expected: dict[tuple[int, str], float]) -> None:
     assert rows[0]["time"] == round(started.timestamp()) * 10**9
 
 
-def test_opensearch(expected: dict[tuple[int, str], float]) -> None:
+def test_opensearch_documents_have_every_number_and_ids_of_their_own(
+    expected: dict[tuple[int, str], float],
+) -> None:
     lines = [json.loads(line) for line in export("opensearch").splitlines()]
     actions, documents = lines[::2], lines[1::2]
     assert len({one["index"]["_id"] for one in actions}) == len(documents)
@@ -114,7 +120,7 @@ def test_opensearch(expected: dict[tuple[int, str], float]) -> None:
     assert found == expected
 
 
-def test_openmetrics() -> None:
+def test_openmetrics_has_the_medians_of_every_cell() -> None:
     summary = RunDirectory(SAMPLE).read_summary()
     families = families_of(export("openmetrics"))
     for cell in summary.cells:
@@ -241,7 +247,7 @@ def test_influx_has_no_key_of_its_own_name_for_time() -> None:
     assert parse_line(line)["tags"]["time_"] == "2"
 
 
-def test_ro_crate(tmp_path: Path) -> None:
+def test_an_ro_crate_lists_every_file_and_its_authors(tmp_path: Path) -> None:
     file = tmp_path / "run.zip"
     export("ro-crate", "-o", str(file), "--author", "Ada Lovelace", "--author", 'A "B" C: d')
     crate = ROCrate(str(file))
@@ -357,7 +363,7 @@ def test_any_name_is_xml(cell: str, metric: str) -> None:
     assert len(found) == len(cell)
 
 
-def test_compare_writes_it(tmp_path: Path) -> None:
+def test_compare_writes_its_verdicts_as_junit(tmp_path: Path) -> None:
     runs = [tmp_path / name for name in ("a", "b")]
     for run in runs:
         shutil.copytree(SAMPLE, run)

@@ -94,5 +94,5 @@ def test_networks_of_tenants_and_regions_do_not_overlap() -> None:
     assert all(block.is_private for block in blocks)
 
 
-def test_region_of_a_zone() -> None:
+def test_a_zone_s_name_begins_with_its_region() -> None:
     assert region_of("northamerica-northeast1-a") == "northamerica-northeast1"
