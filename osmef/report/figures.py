@@ -23,8 +23,8 @@ from osmef.errors import InputError, NothingToDrawError
 from osmef.report import pingpong
 from osmef.report.data import Data, texts_of
 from osmef.report.line_charts import latency, layers, sweep_throughput, sweep_time
+from osmef.report.machine_figures import price, similarity, topology
 from osmef.report.machine_types import measured_machines, price_ranking
-from osmef.report.machines import price, similarity, topology
 from osmef.report.options import FigureKind, Look
 from osmef.report.pingpong import Messages
 from osmef.report.spread import cov, ecdf, sessions

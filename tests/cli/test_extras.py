@@ -40,7 +40,7 @@ _EXTRA = (
     *("osmef.providers.aws", "osmef.providers.azure", "osmef.providers.gce"),
     *("osmef.providers.libvirt", "osmef.providers.openstack", "osmef.providers.local."),
     *(f"osmef.report.{name}" for name in (
-        "figures", "layers", "line_charts", "machines", "pingpong", "spread", "style",
+        "figures", "layers", "line_charts", "machine_figures", "pingpong", "spread", "style",
         "throughput", "time_series",
     )),
 )  # fmt: skip

@@ -13,8 +13,8 @@ import pytest
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.data import Data
 from osmef.report.figures import FigureOptions, figure
+from osmef.report.machine_figures import price
 from osmef.report.machine_types import price_ranking, price_table, priced
-from osmef.report.machines import price
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import HourlyPrice
 from osmef.scenario.fields import Placement

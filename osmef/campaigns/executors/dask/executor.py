@@ -206,7 +206,7 @@ USUAL = ClusterTimeouts()
 
 
 @dataclass(eq=False)
-class _Task:
+class _DaskTask:
     """A task between submission and end. ``what`` names it in messages.
 
     ``bound`` is the machine whose worker alone can do it. It is looked for in the journal when the
@@ -245,7 +245,7 @@ class DaskExecutor:
         self._address, self._stop, self._notify, self._waits = address, stop, notify, waits
         self._cluster: Cluster | None = Cluster(address, waits.connect_s)
         self._workers = self._cluster.workers()
-        self._tasks: dict[str, _Task] = {}
+        self._tasks: dict[str, _DaskTask] = {}
         self._lock = threading.RLock()
         self._closed = threading.Event()
         self._beaten = self._looked = 0.0
@@ -261,7 +261,7 @@ class DaskExecutor:
         """Start a session on a worker, which gets ``measure`` by pickle."""
         what = f"{work.slot} {work.platform}"
         job = partial(_measure, measure, work)
-        make = partial(_Task, job, work.provider, what, session=work.session)
+        make = partial(_DaskTask, job, work.provider, what, session=work.session)
         return cast("Future[SessionResult]", self._submit(Path(work.directory), make))
 
     def halt(self, session: int) -> None:
@@ -273,7 +273,7 @@ class DaskExecutor:
 
     def clear(self, directory: Path, provider: str) -> Future[None]:
         """Destroy leftover resources of a session, on a worker."""
-        make = partial(_Task, clear, provider, directory.name, only_cleanup=True)
+        make = partial(_DaskTask, clear, provider, directory.name, only_cleanup=True)
         return cast("Future[None]", self._submit(directory, make))
 
     def close(self) -> None:
@@ -286,7 +286,7 @@ class DaskExecutor:
         if self._cluster is not None:
             self._cluster.close()
 
-    def _submit(self, directory: Path, make: Callable[[RunMirror], _Task]) -> Future[object]:
+    def _submit(self, directory: Path, make: Callable[[RunMirror], _DaskTask]) -> Future[object]:
         try:
             task = make(RunMirror(directory))
         except StorageError as error:
@@ -298,11 +298,11 @@ class DaskExecutor:
             self._dispatch(task)
         return task.future
 
-    def _fitting(self, task: _Task) -> list[Worker]:
+    def _fitting(self, task: _DaskTask) -> list[Worker]:
         fit = [one for one in self._workers.values() if one.may_measure(task.provider)]
         return [one for one in fit if task.bound in {None, one.host}]
 
-    def _dispatch(self, task: _Task) -> None:
+    def _dispatch(self, task: _DaskTask) -> None:
         """Submit a task if a suitable worker has capacity."""
         try:
             task.bound = task.copy.bound_to
@@ -330,7 +330,7 @@ class DaskExecutor:
             else:
                 self._end(task, outcome)
 
-    def _end(self, task: _Task, outcome: object) -> None:
+    def _end(self, task: _DaskTask, outcome: object) -> None:
         self._withdraw(task)
         try:
             task.copy.close()
@@ -341,21 +341,21 @@ class DaskExecutor:
         else:
             task.future.set_result(outcome)
 
-    def _withdraw(self, task: _Task) -> None:
+    def _withdraw(self, task: _DaskTask) -> None:
         """Cancel a task: later messages of its worker are refused."""
         del self._tasks[task.token]
         if task.sent is not None:
             task.sent.cancel()
         task.sent = task.worker = task.address = None
 
-    def _again(self, task: _Task) -> None:
+    def _again(self, task: _DaskTask) -> None:
         """Resubmit a task to another worker."""
         self._withdraw(task)
         task.token, task.since = uuid.uuid4().hex, time.monotonic()
         self._tasks[task.token] = task
         self._dispatch(task)
 
-    def _lose(self, task: _Task) -> None:
+    def _lose(self, task: _DaskTask) -> None:
         """Resubmit the task of a lost worker; after the third loss, or a stop, only clean up."""
         task.losses += 1
         where = task.worker.address if task.worker else "of the cluster"
@@ -421,7 +421,7 @@ class DaskExecutor:
                 addresses = {task.address for task in self._tasks.values() if task.address}
             cluster.send_heartbeats(addresses)
 
-    def _why_not(self, task: _Task) -> str | None:
+    def _why_not(self, task: _DaskTask) -> str | None:
         return None if task.only_cleanup else task.halted or self._stop.reason
 
     def _halts(self) -> dict[str, list[ControllerReply]]:
@@ -433,7 +433,7 @@ class DaskExecutor:
                 found.setdefault(task.address, []).append(ControllerReply(task.token, 0, reason))
         return found
 
-    def _monitor(self, task: _Task) -> None:
+    def _monitor(self, task: _DaskTask) -> None:
         reason = self._why_not(task)
         if task.worker is not None:
             if task.worker.address not in self._workers:
@@ -450,7 +450,7 @@ class DaskExecutor:
             self._again(task)
             task.since = since
 
-    def _no_worker(self, task: _Task) -> OsmefError:
+    def _no_worker(self, task: _DaskTask) -> OsmefError:
         tags = " ".join(f"{tag}=8" for tag in ("osmef", task.provider) if tag)
         if task.bound is None:
             cure = f"start one: dask worker {self._address} --resources '{tags}'"
@@ -479,7 +479,7 @@ class DaskExecutor:
             return str(error)
         return None
 
-    def _admit_worker(self, task: _Task, message: WorkerMessage) -> str | None:
+    def _admit_worker(self, task: _DaskTask, message: WorkerMessage) -> str | None:
         """Admit a worker to a task, unless Dask has assigned the task twice."""
         address, _, version = message.data.decode().partition(" ")
         if task.worker is not None:
@@ -496,7 +496,7 @@ class DaskExecutor:
         task.address, task.noted = message.address, False
         return None
 
-    def _note_worker(self, task: _Task) -> None:
+    def _note_worker(self, task: _DaskTask) -> None:
         """Record the worker's machine in the journal, before any resource is created."""
         if task.worker is not None and not task.noted:
             reported = WorkerAssigned(task.worker.host, task.worker.address)

@@ -14,7 +14,7 @@ from matplotlib.text import Annotation
 from osmef.analysis.price import price_performance
 from osmef.errors import NothingToDrawError
 from osmef.report.data import pairs_of
-from osmef.report.machines import price, similarity, topology
+from osmef.report.machine_figures import price, similarity, topology
 from osmef.report.options import Look
 from osmef.results.observations import Purpose
 from osmef.results.trial import Trial
