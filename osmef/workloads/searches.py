@@ -176,12 +176,11 @@ def _fillings(transfers: Sequence[PartResult], found: Bucket) -> list[Filling]:
 
 
 def _rest_s(before: PartResult, after: PartResult) -> float:
-    """Return the idle time between two transfers, by one endpoint's clock."""
-    one, other = before.results[-1], after.results[-1]
-    if not (isinstance(one, BulkResult) and isinstance(other, BulkResult)):
+    """Return the idle time between two transfers."""
+    ended = before.results[-1]
+    if not isinstance(ended, BulkResult):
         return math.nan  # no job of a transfer has another result
-    end_ns = one.start_realtime_ns + 1e9 * one.elapsed_s
-    return max(0.0, (other.start_realtime_ns - end_ns) / 1e9)
+    return max(0.0, after.start_s - before.start_s - ended.elapsed_s)
 
 
 def bucket_metrics(

@@ -130,7 +130,7 @@ class TrialJob:
 
 @dataclass(frozen=True)
 class TrialResults:
-    """Results of all parts, a list a pair.
+    """Results of all parts, a list a pair, that began at ``began_s`` of this process's clock.
 
     ``start_spread_s`` is the time between the first and the last start of parts that should start
     together, in seconds, by the endpoints' clocks, which were compared to within
@@ -140,13 +140,15 @@ class TrialResults:
     ran: list[list[PartResult]]
     start_spread_s: float | None
     start_uncertainty_s: float | None
+    began_s: float
 
     def then(self, later: TrialResults) -> TrialResults:
         """Concatenate the results of a further run of the same pairs.
 
-        Times of the later results count from this one's first start, by the first pair's clock.
+        Times of the later results count from this one's first start, by the controller's monotonic
+        clock: in a pause of minutes an endpoint's clock may be set, as that of a new VM often is.
         """
-        offset_s = _began_s(later.ran[0][-1]) - _began_s(self.ran[0][0])
+        offset_s = later.began_s - self.began_s
         shifted = [[_shifted(one, offset_s) for one in pair] for pair in later.ran]
         ran = [[*before, *after] for before, after in zip(self.ran, shifted, strict=True)]
         return replace(self, ran=ran)
@@ -158,12 +160,6 @@ def pause_between(job: TrialJob, seconds: float) -> None:
     while (left := end - time.monotonic()) > 0:
         job.check()
         time.sleep(min(left, _CHECK_EVERY_S))
-
-
-def _began_s(ran: PartResult) -> float:
-    """Return when the first part of a run began, by an endpoint's clock."""
-    reported: int = getattr(ran.results[-1], "start_realtime_ns", 0)
-    return reported / 1e9 - ran.start_s
 
 
 def _shifted(ran: PartResult, seconds: float) -> PartResult:
@@ -210,7 +206,7 @@ class _TrialRunner:
         self._busy: set[Task] = set()
         self._aborted = False
         self._clocks: dict[str, ClockOffset] = {}
-        self._sending_s = 0.0
+        self._sending_s = self._began_s = 0.0
         self._early_stopping = EarlyStopping(self._groups)
         self._ranks = [task for task in self._tasks if task.step.rank]
         self._exchange = KeyValueSpace([task.host.name for task in self._ranks])
@@ -285,6 +281,7 @@ class _TrialRunner:
         # As long as it took to arm them all, which is more than the starts alone.
         margin = _START_MARGIN_S + self._sending_s + worst
         moment = time.monotonic() + margin
+        self._began_s = moment if self._clocks else time.monotonic()
         for task in starters:
             command: dict[str, Value] = {"cmd": "start", "id": task.id}
             clock = self._clocks.get(task.host.name)
@@ -324,6 +321,7 @@ class _TrialRunner:
             [[self._part_result(group) for group in pair] for pair in self._groups],
             self._start_spread_s(),
             sum(worst) if self._clocks else None,
+            self._began_s,
         )
 
     def _start_spread_s(self) -> float | None:

@@ -44,6 +44,26 @@ def received(ran: PartResult) -> int:
     return sum(flow.bytes for flow in result.way.flows)
 
 
+def test_a_later_transfer_s_times_follow_the_first_s_though_a_clock_was_set(
+    hosts: MakeHosts,
+) -> None:
+    job = TrialJob(7, pairs(hosts("s1"), hosts("r1")))
+    first = run_parts(job, parts())
+    later = run_parts(job, parts())
+    ((before,),), ((after,),) = first.ran, later.ran
+    set_back = [
+        one.model_copy(update={"start_realtime_ns": start_ns(after) - 3600 * 10**9})
+        for one in after.results
+    ]
+    ((one, other),) = first.then(
+        replace(later, ran=[[replace(after, results=tuple(set_back))]])
+    ).ran
+    assert one == before
+    apart_s = (start_ns(after) - start_ns(before)) / 1e9
+    assert other.start_s == pytest.approx(apart_s, abs=60)
+    assert {interval.began_s for interval in other.intervals} == {other.start_s}
+
+
 def test_every_sender_sends_to_every_receiver_at_one_time(hosts: MakeHosts) -> None:
     senders, receivers = hosts("s1", "s2"), hosts("r1", "r2")
     rates: list[float] = []
