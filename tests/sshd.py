@@ -49,6 +49,8 @@ class Sshd:
     user: KeyPair = field(default_factory=lambda: KeyPair.generate("user"))
     servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     stopped: list[int] = field(default_factory=list)
+    is_closed: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         found = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
@@ -63,16 +65,26 @@ class Sshd:
 
     def connect(self) -> socket.socket:
         here, there = socket.socketpair()
-        self._serve(there)
+        try:
+            self._serve(there)
+        except BaseException:
+            here.close()
+            raise
         return here
 
     def _serve(self, connection: socket.socket) -> None:
+        with connection, self.lock:
+            if self.is_closed:  # a login that was given up may still be connecting
+                raise ConnectionRefusedError
+            self._start(connection)
+
+    def _start(self, connection: socket.socket) -> None:
         argv = [self.sshd, "-i", "-e", "-f", str(self.directory / "config")]
         if os.geteuid() == 0:  # each is a machine of its own, as far as locks on it go
             shm = self.directory / "shm"
             shm.mkdir(exist_ok=True)
             argv = ["unshare", "--mount", "sh", "-c", AS_ROOT, "sh", str(shm), *argv]
-        with connection, (self.directory / "log").open("ab") as log:
+        with (self.directory / "log").open("ab") as log:
             ends = connection.fileno()
             self.servers.append(subprocess.Popen(argv, stdin=ends, stdout=ends, stderr=log))
 
@@ -129,6 +141,8 @@ class Sshd:
         self.stopped.clear()
 
     def close(self) -> None:
+        with self.lock:
+            self.is_closed = True
         self.resume()
         for server in self.servers:
             if server.poll() is None:

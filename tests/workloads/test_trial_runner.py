@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -117,9 +118,11 @@ def test_the_same_agents_take_one_trial_after_the_other(hosts: MakeHosts) -> Non
 
 def hold_next_port(host: Victim) -> socket.socket:
     """Let another program listen on the port that the endpoint's next job would get."""
-    while (port := host.data_ports(1) + 1) not in DATA_PORTS:
-        pass
-    return socket.create_server(("127.0.0.1", port))
+    while True:
+        port = host.data_ports(1) + 1
+        if port in DATA_PORTS:
+            with suppress(OSError):  # another test's job has it
+                return socket.create_server(("127.0.0.1", port))
 
 
 @pytest.mark.parametrize(
