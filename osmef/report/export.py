@@ -24,7 +24,6 @@ from osmef.files import open_file
 from osmef.report.summary import written
 from osmef.report.table import fails_alone, is_lost
 from osmef.results.files import files_below, storage
-from osmef.results.measure import Measure
 from osmef.results.observations import Purpose
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, MetricSummary, Summary
@@ -186,7 +185,8 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
 
     Names begin with ``osmef_``; labels are run, scenario, provider, cell, workload, session,
     platform, distance, connections, and the swept values. Numbers are in the unit of the metric,
-    which the help states.
+    which the help states. It does not define the metric: workloads define some names differently,
+    and of two files with different helps node_exporter leaves the second one's family out.
     There are no timestamps: the scraper sets them.
 
     Source: OpenMetrics 1.0.
@@ -203,10 +203,9 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
                 if (value := _value(cell.metrics.get(measure.name), part)) is not None
             ]
             if known:
-                of_unit = None if part == "n" else measure.unit
-                help_ = _help(measure, reported, of_unit)
+                in_unit = f", in {measure.unit}" if measure.unit and part != "n" else ""
                 name = _taken(f"{median}{end}", used) if end else median
-                yield from _family(name, help_, known)
+                yield from _family(name, f"{reported}{in_unit}", known)
     for name, reported in _COUNTS:
         counts = [
             (of, float(getattr(cell, f"n_{name}")))
@@ -219,11 +218,6 @@ def write_openmetrics(summary: Summary) -> Iterator[str]:
 def _value(metric: MetricSummary | None, part: str) -> float | None:
     value = None if metric is None else getattr(metric, part)
     return None if value is None else float(value)
-
-
-def _help(measure: Measure, reported: str, of_unit: str | None) -> str:
-    unit = f", in {of_unit}" if of_unit else ""
-    return f"{reported}{unit}: {measure.help or measure.words}"
 
 
 def _family(name: str, reported: str, samples: list[tuple[str, float]]) -> Iterator[str]:
