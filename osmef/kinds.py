@@ -249,6 +249,11 @@ class Kinds:
         settings = getattr(found, "Settings", None)
         if _kind_of(settings) != point.name:
             raise TypeError(f"{point.value}.Settings has no kind whose default is {point.name!r}")
+        if missing := sorted(getattr(settings, "__abstractmethods__", ())):
+            raise TypeError(f"{point.value}.Settings has no {', '.join(missing)}")
+        kind = getattr(found, "kind", point.name)  # a provider has one itself
+        if kind != point.name:
+            raise TypeError(f"{point.value} has the kind {kind!r}, and must have {point.name!r}")
         return found
 
 

@@ -399,6 +399,26 @@ def test_a_package_brings_a_cloud(site: Site) -> None:
     assert site.osmef("plan", site.write("provider: mist")).code == 0
 
 
+BARE = CLOUD.replace("local import LocalSettings", "base import CloudSettings as LocalSettings")
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        (CLOUD.replace('    kind = "mist"\n', ""), " has the kind 'local', and must have 'mist'"),
+        (BARE, ".Settings has no lanes"),
+    ],
+)
+def test_a_cloud_that_could_not_be_used_or_reaped_is_broken(
+    site: Site, module: str, why: str
+) -> None:
+    site.install("osmef_mist", module, "mist = osmef_mist:Mist", group="providers")
+    done = site.osmef("validate", site.write("provider: mist"))
+    assert done.code == 2
+    said = "x.yaml:2:11: the provider mist can't be used: TypeError: osmef_mist:Mist"
+    assert f"{said}{why}" in done.err
+
+
 def test_an_unknown_name_is_reported(site: Site) -> None:
     done = site.osmef("workloads", "nothing")
     assert done.code == 2

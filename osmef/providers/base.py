@@ -196,7 +196,7 @@ class Provider(ABC):
     half-way, and may be called again; destroying what is gone is success.
     """
 
-    kind: str
+    kind: ClassVar[str]
     Settings: ClassVar[type[CloudSettings]]
     """The model of what people write under ``provider:``, with the kind as its default."""
     families: frozenset[Family] = frozenset({Family.IPV4})
