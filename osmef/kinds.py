@@ -13,6 +13,7 @@ import inspect
 import pkgutil
 import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -330,3 +331,21 @@ def broken_kind(error: BaseException) -> KindError | None:
     why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     who = f"the package {package}" if others else words
     return KindError(f"{who} failed: {why}", where=where, cure=_cure(package))
+
+
+@contextmanager
+def naming_the_package() -> Iterator[None]:
+    """Raise what another package's code raises as a KindError that names it.
+
+    For what must not be left undone by its defect: the cure is to reap once it is mended.
+    """
+    try:
+        yield
+    except OsmefError:
+        raise
+    except Exception as error:
+        broken = broken_kind(error)
+        if broken is None:
+            raise
+        cure = "fix the package, then osmef reap destroys what is left"
+        raise KindError(f"{broken.message} ({broken.where})", cure=cure) from error

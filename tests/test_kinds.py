@@ -419,6 +419,41 @@ def test_a_cloud_that_could_not_be_used_or_reaped_is_broken(
     assert f"{said}{why}" in done.err
 
 
+FAILING = CLOUD.replace("    Settings = Settings", """
+    Settings = Settings
+    def check(self, requests, check_cancelled=None): pass
+    def problems(self, cell): return []
+    def create(self, context):
+        self.made = Mark.of(context).resource(self.kind, "vm", "a", {}, "1")
+        context.ledger.created(self.made)
+        raise ProviderError("no quota")
+    def close(self): self.mode
+    @classmethod
+    def recognises(cls, resource): return True
+    @classmethod
+    def destroy(cls, resources, gone): cls.mode
+""").replace("from pydantic", "from osmef.errors import ProviderError\n"
+             "from osmef.providers.marks import Mark\nfrom pydantic", 1)  # fmt: skip
+MENDED = FAILING.replace("cls.mode", "[gone(one) for one in resources]").replace("mist", "veil")
+
+
+def test_a_cloud_whose_cleanup_fails_hides_no_reason_and_stops_no_other(site: Site) -> None:
+    site.install("osmef_mist", FAILING, "mist = osmef_mist:Mist", group="providers")
+    site.install("osmef_veil", MENDED, "veil = osmef_veil:Mist", group="providers")
+    for kind in ("mist", "veil"):
+        done = site.osmef("run", site.write(f"provider: {kind}"))
+        assert done.code == 3
+        assert "error: no quota" in done.err
+        left = "the provider may still have what the run made there: the provider"
+        assert f"{left} {kind} failed: AttributeError: " in done.err
+    done = site.osmef("reap", "--yes")
+    assert done.code == 1
+    assert "can't destroy mist vm a" in done.err
+    assert "error: the provider mist failed: AttributeError: " in done.err
+    assert "cure: fix the package, then osmef reap destroys what is left" in done.err
+    assert "destroyed 1, 1 left" in done.out
+
+
 def test_an_unknown_name_is_reported(site: Site) -> None:
     done = site.osmef("workloads", "nothing")
     assert done.code == 2

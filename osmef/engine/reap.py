@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from osmef.engine.events import Intended, ResourceEvent, Started
 from osmef.engine.journal import Controller, Journal, State, controller_of
 from osmef.errors import InputError, OsmefError, ProviderError, StorageError
+from osmef.kinds import naming_the_package
 from osmef.providers import AMBIENT, provider_class
 from osmef.providers.base import Access, Resource
 from osmef.results.rundir import RunDirectory
@@ -239,7 +240,9 @@ def _owned(
             try:
                 if n > 0:
                     check_access(kind, access, "a journal")
-                yield from provider_class(kind).owned(access, unread=result.unread.append)
+                with naming_the_package():
+                    found = [*provider_class(kind).owned(access, unread=result.unread.append)]
+                yield from found
             except OsmefError as error:  # a machine that is down is no ProviderError
                 # Journals name places where the user names none.
                 if access or not any(accesses) or not isinstance(error, InputError):
@@ -348,11 +351,12 @@ def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[FailedDestruction]
     error: OsmefError = ProviderError("the provider did not confirm that it was deleted")
     try:
         provider = provider_class(kind)
-        for orphan in [one for one in orphans if not provider.recognises(one.resource)]:
-            missing.pop(orphan.resource.key, None)
-            left.append(FailedDestruction(orphan, _unknown(orphan)))
-        if missing:
-            provider.destroy([orphan.resource for orphan in missing.values()], gone)
+        with naming_the_package():
+            for orphan in [one for one in orphans if not provider.recognises(one.resource)]:
+                missing.pop(orphan.resource.key, None)
+                left.append(FailedDestruction(orphan, _unknown(orphan)))
+            if missing:
+                provider.destroy([orphan.resource for orphan in missing.values()], gone)
     except OsmefError as caught:
         error = caught
     return [*left, *(FailedDestruction(orphan, error) for orphan in missing.values())]

@@ -33,7 +33,10 @@ def provider_class(kind: str) -> type[Provider]:
     """
     if kind not in PROVIDERS:
         message = f"this version of osmef knows no provider {kind[:80]}"
-        cure = f"use the version that made it; this one knows {', '.join(PROVIDERS.names)}"
+        cure = (
+            "install the package that brings it, or use the version that made it; this one knows"
+            f" {', '.join(PROVIDERS.names)}"
+        )
         raise ProviderError(message, where="provider", cure=cure)
     try:
         return cast("type[Provider]", PROVIDERS.get(kind))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from osmef.errors import Interrupted, OsmefError, ProviderError
+from osmef.kinds import naming_the_package
 from osmef.providers import provider_for
 from osmef.providers.base import (
     Access,
@@ -256,7 +257,7 @@ class Sites:
 
         def close(site: str | None) -> OsmefError | None:
             try:
-                with _naming(site):
+                with _naming(site), naming_the_package():
                     self._clouds[site].close()
             except OsmefError as error:
                 return error
