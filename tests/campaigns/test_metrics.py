@@ -80,6 +80,17 @@ def test_a_retry_after_its_window_is_not_what_is_due_next(tmp_path: Path) -> Non
     assert found["next_due_timestamp_seconds", labels()] == last.due.timestamp()
 
 
+def test_a_session_that_waits_for_a_retry_hides_no_delay(tmp_path: Path) -> None:
+    store = make_shown(tmp_path)
+    row = store.campaign("shown")
+    first, second, *_ = store.sessions(row.id, [SessionState.PLANNED])
+    begun = replace(first, state=SessionState.DONE, started_at=first.due + timedelta(seconds=40))
+    at = second.due + timedelta(seconds=60)
+    waits = replace(second, started_at=at, due=at + timedelta(minutes=10))
+    found = parsed(render_metrics([(row, [begun, waits])], at))
+    assert found["last_start_delay_seconds", labels()] == 40
+
+
 def test_the_timestamps_of_a_metrics_file_show_a_dead_conductor(tmp_path: Path) -> None:
     """It stays as it was: what was due next and when somebody was seen do not move any more."""
     store = make_shown(tmp_path)

@@ -389,11 +389,12 @@ def _times(sessions: Sequence[SessionRow], now: datetime) -> Iterator[tuple[str,
     ended = [one.ended_at for one in sessions if one.ended_at and one.started_at]
     if ended:
         yield "osmef_campaign_last_end_timestamp_seconds", {}, max(ended).timestamp()
-    begun = [(one.started_at, one.due) for one in sessions if one.started_at is not None]
+    # Of one that waits for a retry, ``due`` is that of the retry.
+    begun = [(one.started_at, one.due) for one in sessions if one.started_at]
+    begun = [(at, wanted) for at, wanted in begun if at >= wanted]
     if begun:
         at, wanted = max(begun)
-        late = max((at - wanted).total_seconds(), 0.0)
-        yield "osmef_campaign_last_start_delay_seconds", {}, late
+        yield "osmef_campaign_last_start_delay_seconds", {}, (at - wanted).total_seconds()
 
 
 @contextmanager
