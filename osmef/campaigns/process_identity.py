@@ -7,8 +7,9 @@ import socket
 from functools import cache
 from pathlib import Path
 
+from osmef.engine.journal import machine_id
+
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_MACHINE = Path("/etc/machine-id")
 _DEAD = {"Z", "X", "x"}  # an unreaped zombie has ended (proc(5))
 
 
@@ -18,7 +19,7 @@ def this_machine() -> str:
 
     Hostnames are not enough: many machines are called localhost, and containers share a kernel.
     """
-    return f"{socket.gethostname()}/{_read(_MACHINE)}/{_process_namespace()}"
+    return f"{socket.gethostname()}/{machine_id() or '-'}/{_process_namespace()}"
 
 
 def this_process() -> str:

@@ -332,7 +332,7 @@ def this_controller(directory: RunDirectory) -> ControllerIdentity:
     """Return the identity of this process, which holds the directory's lock."""
     return ControllerIdentity(
         host=socket.gethostname(),
-        machine=_machine(),
+        machine=machine_id(),
         boot=_read(_BOOT),
         processes=_processes(),
         pid=os.getpid(),
@@ -407,7 +407,7 @@ def _same(reported: object, here: object) -> bool:
     return reported is not None and reported == here
 
 
-def _machine() -> str | None:
+def machine_id() -> str | None:
     """Return an application-specific machine id, as machine-id(5) recommends."""
     reported = _read(_MACHINE)
     return reported and hmac.new(reported.encode(), b"osmef", hashlib.sha256).hexdigest()[:32]

@@ -143,6 +143,14 @@ def test_a_clock_that_is_fast_takes_nothing_over(tmp_path: Path, postgresql: Pos
     store.close()
 
 
+def test_the_id_of_this_machine_is_not_published() -> None:
+    """It is confidential (machine-id(5)), and archives name the machine of a local cloud."""
+    secret = Path("/etc/machine-id")
+    if not secret.exists() or not secret.read_text().strip():
+        pytest.skip("this machine has no id: machine-id(5)")
+    assert secret.read_text().strip() not in this_process()
+
+
 def test_a_clone_of_this_machine_lives_as_long_as_its_lease(store: Store) -> None:
     """Where no other machine has the database, it is this machine before it booted again."""
     first, second = store.sessions(1)[:2]
