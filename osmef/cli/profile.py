@@ -159,7 +159,8 @@ class _Profile:
         """Measure with these workloads; return the summary and the run's directory."""
         wanted = {"workload": f"[{workloads}]", **self.wanted}
         with _naming(self.options):
-            if load(self.file, wanted).scenario.repetitions < _LEAST:
+            asked = load(self.file, wanted).scenario.repetitions
+            if asked < _LEAST:
                 wanted["repeat"] = str(_LEAST)
             study = load(self.file, wanted)
             _check_components(study)
@@ -167,6 +168,10 @@ class _Profile:
             plan = make_plan(study)
             check_budget(plan, cost_of(plan))
             check_provider(plan)
+        if asked < _LEAST:
+            print_note(
+                err, f"repeat is {_LEAST}, not {asked}: the fewest with an interval of the median"
+            )
         name, suffix = study.scenario.name, self.file.suffix
         with RunDirectory.create(self.out, name, study.text, suffix) as directory:
             note_plan(directory, plan)

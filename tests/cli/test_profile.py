@@ -42,6 +42,7 @@ def test_one_flavor_is_named_on_the_command_line_and_shown(osmef: Osmef) -> None
     assert ended.code == 0, ended.err
     assert "local medium" in ended.out
     assert "local small" not in ended.out
+    assert "note: repeat is 6, not 2: the fewest with an interval of the median" in ended.err
 
 
 def test_unknown_workloads_are_reported_before_anything_is_created(osmef: Osmef) -> None:
