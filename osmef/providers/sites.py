@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 from osmef.errors import Interrupted, OsmefError, ProviderError
-from osmef.kinds import naming_the_package
+from osmef.kinds import PROVIDERS, naming_the_package
 from osmef.providers import provider_for
 from osmef.providers.base import (
     Access,
@@ -26,6 +27,8 @@ from osmef.scenario.location import Location
 from osmef.scenario.model import Endpoints, EndpointSettings, Scenario
 from osmef.scenario.study import Cell
 from osmef.scenario.workload import Directions
+
+T = TypeVar("T")
 
 _SETTINGS = re.compile(r"\bprovider\.(?=[a-z_])")
 _ALONE = re.compile(r"^provider(?=$|: )")
@@ -55,7 +58,7 @@ def problems_at(site: str | None, cloud: Provider, cell: Cell) -> Iterator[Probl
     """Yield what the cloud at a site does not support of a cell."""
     ends = _ends_at(site, cell)
     yield from _missing(cloud, cell, ends)
-    for words in cloud.problems(seen_from(site, cell)):
+    for words in _listed(cloud, "problems", cloud.problems(seen_from(site, cell)), tuple):
         key, message, cure = (word.replace(_LONE, ends[0][0]) for word in words)
         if site is None:
             yield key, message, cure
@@ -150,7 +153,8 @@ class Sites:
         return [
             text if site is None else f"{site}: {renamed(text, site)}"
             for site in ends
-            for text in self._clouds[site].warnings(seen_from(site, cell))
+            for cloud in (self._clouds[site],)
+            for text in _listed(cloud, "warnings", cloud.warnings(seen_from(site, cell)), str)
         ]
 
     def machines(self, requests: Sequence[EndpointRequest]) -> dict[str, str]:
@@ -179,7 +183,9 @@ class Sites:
         def create(site: str | None) -> list[Endpoint]:
             try:
                 with _naming(site):
-                    return self._clouds[site].create(self._context_at(site, context, check))
+                    cloud, here = self._clouds[site], self._context_at(site, context, check)
+                    names = [request.name for request in here.requests]
+                    return _listed(cloud, "create", cloud.create(here), Endpoint, names)
             except BaseException as error:
                 failures.append(error)
                 return []
@@ -222,7 +228,8 @@ class Sites:
         def describe(site: str | None) -> dict[str, Location]:
             ours = [end for end in endpoints if end.request.site == site]
             with _naming(site):
-                found = self._clouds[site].describe(ours)
+                cloud, names = self._clouds[site], [end.name for end in ours]
+                found = _listed(cloud, "describe", cloud.describe(ours), Location, names)
             return {
                 end.name: location.model_copy(update={"site": site})
                 for end, location in zip(ours, found, strict=True)
@@ -314,6 +321,26 @@ def _used(requests: Sequence[EndpointRequest]) -> list[str | None]:
 
 def _at(site: str | None, requests: Sequence[EndpointRequest]) -> list[EndpointRequest]:
     return [request for request in requests if request.site == site]
+
+
+def _listed(
+    cloud: Provider, method: str, found: object, kind: type[T], names: Sequence[str] | None = None
+) -> list[T]:
+    """Return what a method has returned: a list of this type, with one for each of ``names``.
+
+    A cloud of another package may return anything. Raises ProviderError.
+    """
+    listed: Sequence[object] = found if isinstance(found, list | tuple) else ()
+    right = [one for one in listed if isinstance(one, kind)]
+    wanted = len(listed) if names is None else len(names)
+    if listed is found and len(right) == len(listed) == wanted:
+        return right
+    each = "" if names is None else f", one for each of {', '.join(names)}"
+    raise ProviderError(
+        f"{method}() of {cloud.kind} returned {found!r:.200}, and must return a list of"
+        f" {kind.__name__}{each}",
+        cure=PROVIDERS.cure(type(cloud)),
+    )
 
 
 @contextmanager

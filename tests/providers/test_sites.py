@@ -243,6 +243,36 @@ def test_each_site_admits_only_the_endpoints_of_the_other() -> None:
     assert "data_address6 or interface in the inventory" in str(refused.value.cure)
 
 
+@pytest.mark.parametrize("returned", [None, 3, [], ["a", "b"]])
+@pytest.mark.parametrize(("method", "kind"), [("create", "Endpoint"), ("describe", "Location")])
+def test_a_cloud_that_returns_something_else_than_endpoints_is_reported(
+    monkeypatch: pytest.MonkeyPatch, method: str, kind: str, returned: object
+) -> None:
+    plan = plan_of("name: test\n")
+    sites = Sites({None: Walled("1.1.1")})
+    ends = sites.create(context(plan))
+    monkeypatch.setattr(Walled, method, lambda *_: returned)
+    one_each = f"a list of {kind}, one for each of sender-h1-t1, receiver-h2-t1"
+    with pytest.raises(ProviderError) as caught:
+        sites.create(context(plan)) if method == "create" else sites.describe(ends)
+    assert caught.value.message == (
+        f"{method}() of local returned {returned!r}, and must return {one_each}"
+    )
+
+
+@pytest.mark.parametrize(("method", "kind"), [("problems", "tuple"), ("warnings", "str")])
+def test_a_cloud_that_forgets_to_return_a_list_is_reported(
+    monkeypatch: pytest.MonkeyPatch, method: str, kind: str
+) -> None:
+    monkeypatch.setattr(Walled, method, lambda *_: None)
+    (cell,) = plan_of("name: test\n").study.cells
+    with pytest.raises(ProviderError) as caught:
+        getattr(Sites({None: Walled("1.1.1")}), method)(cell)
+    assert caught.value.message == (
+        f"{method}() of local returned None, and must return a list of {kind}"
+    )
+
+
 def test_a_site_gets_all_of_its_planned_endpoints_including_those_not_created_now() -> None:
     here, there = Walled("1.1.1"), Walled("2.2.2")
     sender, near, far = TRIANGLE.endpoints
