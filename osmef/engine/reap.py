@@ -241,8 +241,7 @@ def _owned(
                 if n > 0:
                     check_access(kind, access, "a journal")
                 with naming_the_package():
-                    found = [*provider_class(kind).owned(access, unread=result.unread.append)]
-                yield from found
+                    yield from provider_class(kind).owned(access, unread=result.unread.append)
             except OsmefError as error:  # a machine that is down is no ProviderError
                 # Journals name places where the user names none.
                 if access or not any(accesses) or not isinstance(error, InputError):
