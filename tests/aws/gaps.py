@@ -19,6 +19,7 @@ from moto.servicequotas.responses import ServiceQuotasResponse
 
 _RACKS = 8
 run_instances = EC2Response.run_instances
+describe_images = EC2Response.describe_images
 quotas: dict[str, float] = {}
 """By the codes of Service Quotas; there is a lot of what is not here."""
 _A_LOT = 1000.0
@@ -35,6 +36,7 @@ def fill() -> None:
     changes: list[tuple[Any, str, Any]] = [
         *((EC2Response, action.__name__, action) for action in lacking),
         (EC2Response, "run_instances", place_and_run),
+        (EC2Response, "describe_images", list_images),
         (ServiceQuotasResponse, "get_service_quota", get_service_quota),
         (Instance, "cpu_options", property(_cpus)),
         (amis.Ami, "ena_support", True),
@@ -70,6 +72,18 @@ def get_service_quota(self: Any) -> str:
     """Tell a quota of EC2 or VPC."""
     code = json.loads(self.body)["QuotaCode"]
     return json.dumps({"Quota": {"QuotaCode": code, "Value": quotas.get(code, _A_LOT)}})
+
+
+def list_images(self: Any) -> ActionResult:
+    """List images, those that a test calls deprecated only where a request asks for them.
+
+    That is how EC2 lists to all but their owners; a filter by the id is no request for them.
+    """
+    result = describe_images(self)
+    if not self._get_param("IncludeDeprecated"):
+        there: Any = result.result
+        there["Images"] = [one for one in there["Images"] if not getattr(one, "deprecated", False)]
+    return result
 
 
 def groups_of(response: Any) -> dict[str, dict[str, Any]]:

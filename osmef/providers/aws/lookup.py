@@ -286,7 +286,10 @@ def _facts(account: Account, wanted: str, architecture: str) -> Mapping[str, Any
         image = wanted if wanted.startswith("ami-") else _parameter(account, wanted)
         lacks = f"the account sees no image {image} in {account.region}"
         cure = "ids of images differ between regions: is it one of this region?"
-        return _newest(account, image, lacks, cure, Filters=where(image_id=image))
+        # EC2 starts deprecated images, as all public ones are after two years, but lists them only
+        # if they are asked for.
+        wanted_id = where(image_id=image)
+        return _newest(account, image, lacks, cure, Filters=wanted_id, IncludeDeprecated=True)
     if wanted in _FAMILIES:
         owner, names = _FAMILIES[wanted]
         pattern = names.format(usual=_USUAL_NAMES.get(architecture), ec2=architecture)

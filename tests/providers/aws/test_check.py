@@ -166,6 +166,14 @@ def test_an_image_is_found_by_id_and_by_owner(api: Api) -> None:
     assert find(api, "c5.large", image="136693071363/debian-12-amd64-2026*")[1].endswith("-2")
 
 
+def test_an_image_that_its_owner_deprecated_is_found_by_its_id_only(api: Api) -> None:
+    images = {one.name[-10:]: one for one in api.backends()[0].amis.values()}
+    new = images["20260301-2"]
+    new.deprecated = True
+    assert find(api, "c5.large", image=new.id)[1] == new.name
+    assert find(api, "c5.large")[1].endswith("20260101-1")
+
+
 def test_a_need_becomes_the_smallest_type_that_fits(api: Api) -> None:
     flavor, _ = find(api, FlavorNeed(vcpus=3, ram="15GiB"))
     assert re.fullmatch(r"m[6-9][a-z]*\.xlarge", flavor)  # 4 vCPUs and 16 GiB
