@@ -25,6 +25,7 @@ def refused(provider: str, rest: str = "") -> str:
     ("provider", "rest", "message", "cure"),
     [
         ("spot: true\nplacement_by: dedicated-host", "", "no spare capacity", "remove spot"),
+        ("dedicated: true\nplacement_by: spread", "", "of dedicated instances", "partition"),
         ("dedicated: true\nplacement_by: dedicated-host", "", "yours alone", "remove dedicated"),
         ("controller_cidr: anywhere", "", "no block of IPv4 addresses", "198.51.100.7/32"),
         (

@@ -21,22 +21,35 @@ from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
-_MOST_PARTITIONS = 7
-"""Of a placement group in one zone."""
+_MOST_PARTITIONS, _MOST_DEDICATED, _MOST_SPREAD = 7, 2, 7
+"""Partitions of a placement group in one zone, also where its instances are dedicated ones, and
+instances of a spread group there."""
+_KEY = "provider.placement_by"
+_FEWER = "plan fewer hosts, or write placement_by: dedicated-host"
 
 
-def partitions_of(requests: Sequence[EndpointRequest]) -> dict[str, int]:
+def check_groups(settings: AwsSettings, requests: Sequence[EndpointRequest]) -> None:
+    """Raise CapacityError where placement groups can't keep as many hosts apart as are needed."""
+    if settings.placement_by is AwsPlacedBy.PARTITION:
+        partitions_of(settings, requests)
+    if settings.placement_by is AwsPlacedBy.SPREAD:
+        zones = [request.zone or settings.zone for request in requests]
+        for zone in dict.fromkeys(zones):
+            here = [one for one, where in zip(requests, zones, strict=True) if where == zone]
+            what = "instances of a spread group in one zone"
+            host_numbers(here, _MOST_SPREAD, what, _KEY, _FEWER)
+
+
+def partitions_of(settings: AwsSettings, requests: Sequence[EndpointRequest]) -> dict[str, int]:
     """Return the partition of each host slot: a different one for each of a lane.
 
     Raises CapacityError where there are more than EC2 has.
     """
-    numbers = host_numbers(
-        requests,
-        _MOST_PARTITIONS,
-        "partitions of a placement group",
-        "provider.placement_by",
-        "plan fewer hosts, or write placement_by: dedicated-host",
-    )
+    most, what, cure = _MOST_PARTITIONS, "partitions of a placement group", _FEWER
+    if settings.dedicated:
+        most, what = _MOST_DEDICATED, f"{what} of dedicated instances"
+        cure = f"leave provider.dedicated out, {cure}"
+    numbers = host_numbers(requests, most, what, _KEY, cure)
     return {slot: number + 1 for (_lane, slot), number in numbers.items()}
 
 
@@ -84,7 +97,7 @@ class Placer:
             return {"Tenancy": "host", "HostId": self._host(account, slot, zone, flavors)}
         if by is AwsPlacedBy.SPREAD:
             return found | {"GroupName": self._group(account, f"spread-{request.lane}", "spread")}
-        parts = partitions_of(self.requests)
+        parts = partitions_of(self.settings, self.requests)
         count = {"PartitionCount": max(parts.values())}
         group = self._group(account, "partitions", "partition", count)
         return found | {"GroupName": group, "PartitionNumber": parts[slot]}

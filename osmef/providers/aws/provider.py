@@ -42,7 +42,7 @@ from osmef.providers.cloud_init import cloud_config
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import map_concurrently
 from osmef.remote.login import Login
-from osmef.scenario.clouds.aws import AwsAccess, AwsPlacedBy, AwsSettings
+from osmef.scenario.clouds.aws import AwsAccess, AwsSettings
 from osmef.scenario.location import Gone, Location
 from osmef.units import whole_gib
 
@@ -322,8 +322,7 @@ class AwsProvider(VmCloud[Account, Mark, Instance]):
         """Check credentials, names, and quotas. Raises ProviderError."""
         settings = self._settings
         network.controller_of(settings)
-        if settings.placement_by is AwsPlacedBy.PARTITION:
-            placement.partitions_of(requests)
+        placement.check_groups(settings, requests)
         tenants = self.tenants_of(slots_of(requests), check_cancelled)
         offers = offers_of(lookup.look_up, settings, tenants, requests)
         if settings.zone is None and any(request.zone is None for request in requests):

@@ -79,6 +79,12 @@ class AwsSettings(NicSettings, PublicCloudSettings):
             raise conflict(
                 "a dedicated host is yours alone anyway", "remove dedicated", "dedicated"
             )
+        if self.dedicated and self.placement_by is AwsPlacedBy.SPREAD:
+            raise conflict(
+                "EC2 makes no spread groups of dedicated instances",
+                "remove dedicated, or write placement_by: partition",
+                *("dedicated", "placement_by"),
+            )
         return self
 
     @property

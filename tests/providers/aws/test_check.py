@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,33 @@ def test_a_zone_of_several_accounts_is_given_by_its_id(api: Api) -> None:
     with pytest.raises(ProviderError, match="is another physical zone in each account") as raised:
         provider.check(wanted)
     assert "euc1-az" in str(raised.value.cure)
+
+
+@pytest.mark.parametrize(
+    ("more", "most", "said"),
+    [
+        ({}, 7, "7 partitions of a placement group"),
+        ({"dedicated": True}, 2, "2 partitions of a placement group of dedicated instances"),
+        ({"placement_by": "spread"}, 7, "7 instances of a spread group in one zone"),
+    ],
+)
+def test_more_hosts_than_a_placement_group_keeps_apart_are_refused(
+    api: Api, more: dict[str, Any], most: int, said: str
+) -> None:
+    check(api, *["tenant-1"] * most, **more)
+    with pytest.raises(CapacityError) as raised:
+        check(api, *["tenant-1"] * (most + 1), **more)
+    assert f"needs {most + 1} different hosts at once, and there are {said}" in str(raised.value)
+    assert api.requests("CreateVpc") == []
+
+
+def test_a_spread_group_keeps_seven_instances_apart_in_each_zone(api: Api) -> None:
+    provider = AwsProvider(settings(api, placement_by="spread"))
+    here, there = (
+        [replace(one, zone=zone) for one in requests(*["tenant-1"] * 7)]
+        for zone in ("eu-central-1a", "eu-central-1b")
+    )
+    provider.check([*here, *(replace(one, name=f"{one.name}-b") for one in there)])
 
 
 @pytest.mark.parametrize(
