@@ -20,6 +20,7 @@ from osmef.providers.cloud.account import Again, CloudWaits
 from osmef.providers.cloud.errors import ErrorTable, Meaning, Row
 from osmef.providers.cloud.lookup import known_names
 from osmef.providers.parallel import AT_ONCE
+from osmef.scenario.clouds.base import is_amazons
 
 _NO_ANSWER = (
     sdk.HTTPClientError,
@@ -118,6 +119,15 @@ def action_of(error: ClientError) -> str:
     return f"ec2:{error.operation_name}" if ec2 else str(error.operation_name)
 
 
+def address_of(service: str, access: Access) -> str | None:
+    """Return the address of a service in an account, None for the usual one.
+
+    That of an access is EC2's. Where it is none of Amazon's own, all services are there.
+    """
+    url = access.get("uri")
+    return None if url and service != "ec2" and is_amazons(url) else url
+
+
 def _answer(error: Exception) -> Mapping[str, Any]:
     return error.response.get("ResponseMetadata", {}) if isinstance(error, ClientError) else {}
 
@@ -209,8 +219,9 @@ class Account(cloud.Account):
     def _client(self, service: str) -> Any:
         with self._lock:  # making one is not safe for several threads
             if service not in self._clients:
+                url = address_of(service, self.access)
                 self._clients[service] = self._session.client(
-                    service, config=_CONFIG, endpoint_url=self.access.get("uri")
+                    service, config=_CONFIG, endpoint_url=url
                 )
             return self._clients[service]
 

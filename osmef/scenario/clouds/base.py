@@ -115,18 +115,21 @@ def _is_allowed(host: str, port: int) -> bool:
     return bool(named & {_named(host, port), f"{host}:{port}"})
 
 
+_AMAZON = r"(amazonaws\.com(\.cn)?|amazonaws\.eu|api\.aws|api\.amazonwebservices\.com\.cn)"
+
+
+def is_amazons(url: str) -> bool:
+    """Return whether a URL is of Amazon's own hosts, each of which serves one service only."""
+    found = _URL.fullmatch(url)
+    return found is not None and re.fullmatch(rf".+\.{_AMAZON}", found["host"].lower()) is not None
+
+
 Url = Annotated[str, AfterValidator(only_to("the cloud", r"(?!)")), _SCHEMA]
 """The address of an API of a cloud without known hosts."""
 AwsUrl = Annotated[
     str,
     # More of amazonaws.com than these is its customers': load balancers, buckets, gateways.
-    AfterValidator(
-        only_to(
-            "Amazon",
-            r"(ec2|sts|servicequotas)(-fips)?(\.[a-z0-9-]+)?"
-            r"\.(amazonaws\.com(\.cn)?|amazonaws\.eu|api\.aws|api\.amazonwebservices\.com\.cn)",
-        )
-    ),
+    AfterValidator(only_to("Amazon", rf"ec2(-fips)?(\.[a-z0-9-]+)?\.{_AMAZON}")),
     _SCHEMA,
 ]
 AzureUrl = Annotated[
