@@ -39,7 +39,8 @@ _NO_CREDENTIALS = (
     sdk.TokenRetrievalError,
     sdk.InvalidConfigError,
 )
-_LONG = 300
+_LONG = 500
+_REFUSED = "^(AccessDenied|AccessDeniedException|UnauthorizedOperation)$"
 _ROWS = (
     Row(Meaning.CREDENTIALS, raised=_NO_CREDENTIALS),
     Row(
@@ -47,7 +48,13 @@ _ROWS = (
         r"^(AuthFailure|Blocked|ExpiredToken(Exception)?|InvalidClientTokenId|OptInRequired"
         r"|PendingVerification|RequestExpired|SignatureDoesNotMatch|UnrecognizedClientException)$",
     ),
-    Row(Meaning.DENIED, "^(AccessDenied|AccessDeniedException|UnauthorizedOperation)$"),
+    Row(
+        Meaning.DENIED,
+        _REFUSED,
+        words="(service|resource) control polic|permissions boundary",
+        cure="the account's own policies can't allow it: ask whoever administers the organization",
+    ),
+    Row(Meaning.DENIED, _REFUSED),
     # Before failures of EC2's, whose status it has.
     Row(
         Meaning.NO_CAPACITY,

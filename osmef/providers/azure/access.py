@@ -61,10 +61,20 @@ _ROWS = (
         "ScopeLocked",
         cure="remove the lock: az lock list; then: osmef reap --provider azure",
     ),
+    Row(
+        Meaning.DENIED,
+        "RequestDisallowedByPolicy",
+        cure="no role helps: do as that Azure Policy wants, or ask its owner for an exemption",
+    ),
+    Row(
+        Meaning.DENIED,
+        "RequestDisallowedByAzure",
+        cure="use another region: Microsoft does not let this subscription use this one",
+    ),
     # Of something that is referred to, the action that is missing is named last.
     Row(
         Meaning.DENIED,
-        "AuthorizationFailed|RequestDisallowed|Forbidden|ReadOnlyDisabled",
+        "AuthorizationFailed|Forbidden|ReadOnlyDisabled",
         named=_ACTION,
         naming=_ASSIGN,
     ),

@@ -39,6 +39,13 @@ _ROWS = (
     Row(Meaning.CREDENTIALS, "^autherror$"),
     Row(
         Meaning.DENIED,
+        words="onstraints/.+ violated|denied by (custom )?org polic",
+        cure="no role helps: have this project excepted from that policy of the organization",
+        named=r"(?:constraints|customConstraints)/[\w.]+",
+        naming="no role helps: have this project excepted from the organization policy {}",
+    ),
+    Row(
+        Meaning.DENIED,
         "^(accessnotconfigured|forbidden|insufficientpermissions|permissionserror)$",
         named=_PERMISSION,
         naming=_GRANT,

@@ -102,6 +102,20 @@ def test_a_missing_permission_is_named(code: str, message: str, action: str) -> 
     assert "docs/policies/aws.json" in str(shown)
 
 
+@pytest.mark.parametrize(
+    "by", ["with an explicit deny in a service control policy", "because no permissions boundary"]
+)
+def test_a_denial_by_the_organization_is_not_blamed_on_the_users_policy(by: str) -> None:
+    who = "arn:aws:sts::123456789012:assumed-role/AWSReservedSSO_Measuring_0123456789abcdef/me@x.de"
+    what = "ec2:RunInstances on resource: arn:aws:ec2:ap-southeast-2:123456789012:instance/*"
+    text = "You are not authorized to perform this operation. User:"
+    text = f"{text} {who} is not authorized to perform: {what} {by}."
+    shown = shown_of(error("UnauthorizedOperation", 403, f"{text} Encoded authorization failure"))
+    assert type(shown) is PolicyError
+    assert by in shown.message
+    assert "organization" in str(shown.cure)
+
+
 def test_encoded_authorization_messages_of_ec2_are_omitted() -> None:
     text = "You are not authorized. Encoded authorization failure message: iV7x0pQ"
     shown = shown_of(error("UnauthorizedOperation", 403, text))

@@ -102,6 +102,20 @@ def test_an_azure_failure_is_translated_to_its_error_kind(
     assert caught.value.cure or kind is ProviderError
 
 
+@pytest.mark.parametrize(
+    ("code", "cure"),
+    [("RequestDisallowedByPolicy", "exemption"), ("RequestDisallowedByAzure", "another region")],
+)
+def test_what_a_policy_of_azure_forbids_needs_no_role(
+    arm: Arm, make: Make, code: str, cure: str
+) -> None:
+    arm.faults.append(Fault(PUT_ADDRESS, 403, code, "Resource 'a' was disallowed"))
+    with pytest.raises(PolicyError, match="was disallowed") as caught:
+        make()
+    assert cure in str(caught.value.cure)
+    assert "azure-role.json" not in str(caught.value.cure)
+
+
 def test_a_resource_not_visible_at_once_is_polled_again(arm: Arm, make: Make) -> None:
     arm.faults.append(Fault(GET_ADDRESS, 404, "ResourceNotFound", times=2))
     made = make()

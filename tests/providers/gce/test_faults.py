@@ -123,6 +123,18 @@ def test_an_api_that_is_down_for_long_is_an_error(lab: Lab) -> None:
     assert lab.owned() == []
 
 
+def test_an_organization_policy_that_forbids_a_vm_is_named(lab: Lab) -> None:
+    said = "Constraint constraints/compute.vmExternalIpAccess violated for project 4711."
+    with (
+        lab.cloud.fault("call", INSERT_VM, **refusal(412, "conditionNotMet", said)),
+        pytest.raises(PolicyError, match="vmExternalIpAccess violated") as caught,
+        lab.made(vm()),
+    ):
+        pass
+    assert "organization policy constraints/compute.vmExternalIpAccess" in str(caught.value.cure)
+    assert lab.owned() == []
+
+
 def test_a_quota_exceeded_meanwhile_is_reported(lab: Lab) -> None:
     said = "Quota 'N2_CPUS' exceeded.  Limit: 8.0 in region here-1."
     with (
