@@ -175,8 +175,10 @@ def images_for(
     return {one: find_image(project, settings.image, one) for one in architectures}
 
 
-_OF_SERIES = {"a2", "c2", "c2d", "c3", "e2", "m1", "m2", "m3", "n2", "n2a", "n2d", "t2a", "t2d"}
-"""Series of machines whose CPUs have quotas of their own."""
+_OF_SERIES = {"a2", "c2", "c2d", "c3", "m1", "m2", "m3", "n2", "n2a", "n2d", "t2a", "t2d"}
+"""Series of machines whose CPUs have quotas of their own among those of a region."""
+_OF_ALL = {"custom", "e2", "f1", "g1", "n1"}
+"""Series that share the quota of CPUs, custom types of N1 among them; others are not listed."""
 _DISKS = {
     "hyperdisk-balanced": "HDB_TOTAL_GB",
     "pd-balanced": "SSD_TOTAL_GB",
@@ -227,10 +229,13 @@ def check_project(
 
 def _cpus_of(one: Flavor) -> str:
     series = series_of(one.name)
-    return f"{series.upper()}_CPUS" if series in _OF_SERIES else "CPUS"
+    if series in _OF_SERIES:
+        return f"{series.upper()}_CPUS"
+    return "CPUS" if series in _OF_ALL else ""
 
 
 def _compare(where: str, quotas: Iterable[compute_v1.Quota], need: Mapping[str, int]) -> None:
+    """Return the region's quota of a machine type's CPUs, empty where the API does not list it."""
     there = {one.metric: Quota(one.limit, one.usage) for one in quotas}
     compare_quotas(where, need, there)
 

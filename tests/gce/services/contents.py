@@ -74,6 +74,7 @@ REGION_QUOTAS = {
     "CPUS": 64.0,
     "N2_CPUS": 64.0,
     "INSTANCES": 50.0,
+    "E2_CPUS": 0.0,  # in which E2 machines do not count
     "IN_USE_ADDRESSES": 50.0,
     "SSD_TOTAL_GB": 1000.0,
 }
