@@ -47,14 +47,13 @@ _PUBLIC = {
 
 @dataclass(frozen=True)
 class Image:
-    """An image: its project and name, its least disk size in GiB, and its architecture.
+    """An image: its project and name, and its least disk size in GiB.
 
     ``gvnic`` is whether it declares a driver for gVNIC.
     """
 
     path: str
     disk_gib: int
-    architecture: str
     gvnic: bool
 
 
@@ -145,7 +144,7 @@ def lacking_types(
 def find_image(project: Project, wanted: str | None, architecture: str) -> Image:
     """Find an image by family or image, as NAME, PROJECT/NAME or the API's path.
 
-    Raises NotFoundError, ProviderError.
+    Raises NotFoundError, also where it is for another architecture, and ProviderError.
     """
     text = wanted or _DEBIAN[architecture]
     parts = text.removeprefix("https://www.googleapis.com/compute/v1/").split("/")
@@ -157,9 +156,15 @@ def find_image(project: Project, wanted: str | None, architecture: str) -> Image
         found = project.find(doing, service, method, **{"project": home, key: name})
         if found is None:
             continue
+        if found.architecture in {_X86, _ARM} - {architecture}:
+            raise NotFoundError(
+                f"the image {text} is for {found.architecture}, and the machine type is not",
+                where="provider.image",
+                cure=f"use an image for {architecture}, or another machine type",
+            )
         path = f"projects/{home}/global/images/{found.name}"
         gvnic = any(feature.type_ == "GVNIC" for feature in found.guest_os_features)
-        return Image(path, int(found.disk_size_gb or 1), str(found.architecture or _X86), gvnic)
+        return Image(path, int(found.disk_size_gb or 1), gvnic)
     raise NotFoundError(
         f"{home} has no image {name!r}, neither of this family nor of this name",
         where="provider.image",
@@ -228,6 +233,7 @@ def check_project(
 
 
 def _cpus_of(one: Flavor) -> str:
+    """Return the region's quota of a machine type's CPUs, empty where the API does not list it."""
     series = series_of(one.name)
     if series in _OF_SERIES:
         return f"{series.upper()}_CPUS"
@@ -235,7 +241,6 @@ def _cpus_of(one: Flavor) -> str:
 
 
 def _compare(where: str, quotas: Iterable[compute_v1.Quota], need: Mapping[str, int]) -> None:
-    """Return the region's quota of a machine type's CPUs, empty where the API does not list it."""
     there = {one.metric: Quota(one.limit, one.usage) for one in quotas}
     compare_quotas(where, need, there)
 

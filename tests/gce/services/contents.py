@@ -13,7 +13,9 @@ TYPES = {
     "n2-standard-4": (4, 16384),
     "n2-highmem-4": (4, 32768),
     "c4-standard-8": (8, 30720),
+    "t2a-standard-4": (4, 16384),
 }
+ARM = ("t2a-standard-4",)
 RARE = {"c4-standard-8": ("here-1-b",)}
 """Machine types that only some zones have."""
 IMAGES = {"debian-12": "debian-12-bookworm-v20261110"}
@@ -39,7 +41,7 @@ def machine_type(project: str, zone: str, name: str) -> dict[str, Any]:
         "guestCpus": cpus,
         "memoryMb": memory,
         "isSharedCpu": False,
-        "architecture": "X86_64",
+        "architecture": "ARM64" if name in ARM else "X86_64",
         "zone": zone,
         "selfLink": f"{ROOT}/projects/{project}/zones/{zone}/machineTypes/{name}",
     }
@@ -72,9 +74,9 @@ def quotas(limits: dict[str, float], usage: dict[str, float]) -> list[dict[str, 
 
 REGION_QUOTAS = {
     "CPUS": 64.0,
+    "E2_CPUS": 0.0,  # in which E2 machines do not count
     "N2_CPUS": 64.0,
     "INSTANCES": 50.0,
-    "E2_CPUS": 0.0,  # in which E2 machines do not count
     "IN_USE_ADDRESSES": 50.0,
     "SSD_TOTAL_GB": 1000.0,
 }

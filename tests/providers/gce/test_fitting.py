@@ -12,7 +12,7 @@ from osmef.providers.gce.lookup import Image, check_fits
 from osmef.scenario.clouds.gce import GceSettings
 
 USUAL = {"region": "here-1", "controller_cidr": "203.0.113.7/32"}
-GOOD, PLAIN = (Image("p/i", 10, "X86_64", gvnic) for gvnic in (True, False))
+GOOD, PLAIN = (Image("p/i", 10, gvnic) for gvnic in (True, False))
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,7 @@ def test_image_by_family_name_and_path_is_the_same(lab: Lab, image: str | None) 
         ({"zone": "here-1-c"}, vm(flavor="c4-standard-8"), "the zone 'here-1-c' is not up"),
         ({"region": "dark-1"}, vm(), "no zone of dark-1 is up"),
         ({}, vm(zone="far-9-a"), "there is no region 'far-9'"),
+        ({"image": "debian-12"}, vm(flavor="t2a-standard-4"), "debian-12 is for X86_64"),
         ({}, vm(flavor="n9-mega-4"), "lacks n9-mega-4"),
         ({}, vm(flavor="n2-standard-44"), "did you mean n2-standard-4"),
         ({}, vm(flavor=FlavorNeed(vcpus=64)), "lacks 64vcpu"),
