@@ -48,6 +48,29 @@ class VmPlacement:
         return {} if self.domain is None else {"availability_domain": self.domain}
 
 
+def _groups(
+    requests: Sequence[EndpointRequest], zones: Mapping[str, str]
+) -> dict[tuple[int, str], list[EndpointRequest]]:
+    """Return the requests that share a placement policy, by their lane and zone."""
+    found: dict[tuple[int, str], list[EndpointRequest]] = defaultdict(list)
+    for request in requests:
+        if request.host is not None:
+            found[request.lane, zones[request.name]].append(request)
+    return {key: members for key, members in found.items() if len(members) > 1}
+
+
+def check_domains(requests: Sequence[EndpointRequest], zones: Mapping[str, str]) -> None:
+    """Raise CapacityError where a spread policy has fewer domains than hosts are needed."""
+    for members in _groups(requests, zones).values():
+        hosts = len({member.host for member in members})
+        if hosts > MOST_DOMAINS:
+            raise CapacityError(
+                f"the plan needs {hosts} different hosts, and a policy has {MOST_DOMAINS}",
+                where="provider",
+                cure="write provider.compact, or measure fewer endpoints at once",
+            )
+
+
 def make_policies(
     maker: Maker,
     project: Project,
@@ -60,23 +83,11 @@ def make_policies(
 
     A policy holds for the requests of one lane in one zone; ``zones`` are those of the requests.
     Two host slots are two domains of it, unless all are to be near each other. Raises
-    CapacityError, ProviderError.
+    ProviderError.
     """
-    sets: dict[tuple[int, str], list[EndpointRequest]] = defaultdict(list)
-    for request in requests:
-        if request.host is not None:
-            sets[request.lane, zones[request.name]].append(request)
     found = {}
-    for (lane, zone), members in sets.items():
+    for (lane, zone), members in _groups(requests, zones).items():
         slots = list(dict.fromkeys(member.host for member in members))
-        if len(members) < 2:
-            continue
-        if len(slots) > MOST_DOMAINS and not compact:
-            raise CapacityError(
-                f"the plan needs {len(slots)} different hosts, and a policy has {MOST_DOMAINS}",
-                where="provider",
-                cure="write provider.compact, or measure fewer endpoints at once",
-            )
         group: dict[str, Any] = {"availability_domain_count": len(slots)}
         if compact:
             group = {"collocation": "COLLOCATED"}

@@ -428,6 +428,8 @@ class GceProvider(VmCloud[Project, Mark, Vm]):
             lookup.check_project(account, nics, settings, types)
             for region, them in types.items():
                 lookup.check_region(account, region, settings, them)
+            if settings.node_group is None and not settings.compact:
+                placement.check_domains(ours, zones)
         if settings.node_group is not None:
             placement.places_on_nodes(project, settings, requests, zones)
 

@@ -305,8 +305,8 @@ def test_missing_names_are_found_before_anything_is_created(
     ("settings", "limits", "short"),
     [
         ({}, {"N2_CPUS": 7.0}, "8 N2_CPUS (quota 7, in use 0)"),
-        ({}, {"INSTANCES": 1.0, "IN_USE_ADDRESSES": 1.0}, "2 INSTANCES"),
         ({"default_flavor": "e2-standard-2"}, {"CPUS": 3.0}, "4 CPUS (quota 3, in use 0)"),
+        ({}, {"INSTANCES": 1.0, "IN_USE_ADDRESSES": 1.0}, "2 INSTANCES"),
         ({"disk": "501GiB"}, {}, "1002 SSD_TOTAL_GB"),
         ({"disk": "501GiB", "disk_type": "pd-standard"}, {"DISKS_TOTAL_GB": 9.0}, "DISKS_TOTAL"),
         ({}, {"NETWORKS": 1.0}, "2 NETWORKS"),
@@ -330,12 +330,12 @@ def test_quotas_are_compared_with_the_plan_before_anything_is_made(
 
 def test_quotas_that_suffice_are_no_error(lab: Lab) -> None:
     lab.provider().check([vm("a"), vm("b", "host-2", "tenant-2")])
-    with lab.cloud.fault("quota", times=2, limits={"PREEMPTIBLE_CPUS": 0.0}):
     lab.provider(default_flavor="e2-standard-2").check([vm("a")])
+    with lab.cloud.fault("quota", times=2, limits={"PREEMPTIBLE_CPUS": 0.0}):
         lab.provider(spot=True).check([vm("a")])
-
     with lab.cloud.fault("quota", times=2, limits={"CPUS": 0.0}):  # C4 has a quota elsewhere
         lab.provider(default_flavor="c4-standard-8").check([vm("a")])
+
 
 def test_more_hosts_than_the_group_has_nodes_are_refused(lab: Lab) -> None:
     provider = lab.provider(node_group="nodes", zone="here-1-a")
@@ -345,11 +345,12 @@ def test_more_hosts_than_the_group_has_nodes_are_refused(lab: Lab) -> None:
 
 
 def test_more_hosts_than_a_spread_policy_has_domains_are_refused(lab: Lab) -> None:
-    provider = lab.provider()
-    with pytest.raises(CapacityError, match="9 different hosts"):
-        lab.create(provider, context(*(vm(str(n), f"host-{n}") for n in range(9))))
-    provider.close()
-    assert lab.owned() == []
+    hosts = [vm(str(n), f"host-{n}", flavor="e2-standard-2") for n in range(9)]
+    lab.provider().check(hosts[:8])
+    lab.provider(compact=True, default_flavor="n2-standard-4").check([vm(str(n)) for n in range(9)])
+    with lab.cloud.recorded() as calls, pytest.raises(CapacityError, match="9 different hosts"):
+        lab.provider().check(hosts)
+    assert not [call for call in calls() if call.get("id", "").endswith("insert")]
 
 
 def test_owned_resources_carry_the_run_and_its_times(lab: Lab) -> None:
