@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,18 +26,23 @@ from osmef.providers.parallel import map_by_key, run_concurrently
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.units import parse_count
 
+_BURSTABLE = re.compile("Standard_B[0-9]", re.IGNORECASE)
+
 
 @dataclass(frozen=True)
 class Size(Flavor):
     """A size of VMs, as listed among the SKUs of one region.
 
-    ``closed`` says why it can't be used in the region, None if it can.
+    ``plain`` is whether it has CPUs of its own, and neither GPUs nor confidential memory, with
+    which VMs are made differently. ``closed`` says why it can't be used in the region, None if it
+    can.
     """
 
     family: str
     accelerated: bool
     generations: frozenset[str]
     spot: bool
+    plain: bool
     closed: str | None
 
 
@@ -105,6 +111,11 @@ def _info(sku: Any, known: Zones) -> Size:
         architecture=can.get("CpuArchitectureType", "x64"),
         generations=frozenset(can.get("HyperVGenerations", "V1").split(",")),
         spot=can.get("LowPriorityCapable") == "True",
+        plain=not (
+            _BURSTABLE.match(str(sku.name))
+            or can.get("GPUs", "0") != "0"
+            or "ConfidentialComputingType" in can
+        ),
         closed=closed,
         nics=int(can["MaxNetworkInterfaces"]) if "MaxNetworkInterfaces" in can else None,
     )
@@ -118,9 +129,13 @@ def _size(there: Sequence[Size], wanted: WantedFlavor) -> Size:
             cure = known_names([one.name for one in there], wanted)
             raise NotFoundError(lacks, where="flavor", cure=cure)
         return found
-    open_ = [size for size in there if size.closed is None and size.architecture == "x64"]
+    open_ = [one for one in there if one.plain and one.closed is None and one.architecture == "x64"]
     lacks = f"no size has {wanted} that this subscription may use"
-    return smallest(open_, wanted, lacks, lambda one: (not one.accelerated,))
+
+    def then(one: Size) -> tuple[Any, ...]:
+        return not one.accelerated, -len(one.generations)
+
+    return smallest(open_, wanted, lacks, then)
 
 
 def _refuse_unusable(settings: AzureSettings, size: Size) -> None:

@@ -52,6 +52,25 @@ def test_a_need_takes_the_smallest_size_that_fits(
     assert names(api, vm("a", flavor=need)).flavors[need].name == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "lacks"),
+    [
+        ("Standard_B2as_v2", {}),  # burstable, and first by name
+        ("Standard_B2als_v2", {}),
+        ("Standard_A2gpu", {"GPUs": "1"}),
+        ("Standard_A2confidential", {"ConfidentialComputingType": "SNP"}),
+        ("Standard_A2m_v2", {"HyperVGenerations": "V1"}),  # the usual image can't boot there
+    ],
+)
+def test_a_need_takes_a_plain_size_of_several(api: Api, name: str, lacks: dict[str, str]) -> None:
+    gigabytes = 4 if "als" in name else 8
+    api.arm.sizes.insert(0, Offered(name, 2, gigabytes, capabilities=lacks))
+    need = FlavorNeed(vcpus=2)
+    api.arm.sizes[1].capabilities["GPUs"] = "0"
+    assert names(api, vm("a", flavor=need)).flavors[need].name == "Standard_D2s_v5"
+    assert names(api, vm("a", flavor=name), image="/a/b").flavors[name].name == name
+
+
 def test_a_flavor_need_that_no_size_fulfils_is_reported(api: Api) -> None:
     with pytest.raises(NotFoundError, match="no size has"):
         names(api, vm("a", flavor=FlavorNeed(vcpus=99)))
