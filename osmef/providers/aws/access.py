@@ -38,6 +38,8 @@ _NO_CREDENTIALS = (
     sdk.SSOError,
     sdk.TokenRetrievalError,
     sdk.InvalidConfigError,
+    sdk.RefreshWithMFAUnsupportedError,  # a session that began with a code is over
+    getattr(sdk, "LoginError", sdk.SSOError),  # of `aws login`, which older ones don't know
 )
 _LONG = 500
 _REFUSED = "^(AccessDenied|AccessDeniedException|UnauthorizedOperation)$"
@@ -45,8 +47,14 @@ _ROWS = (
     Row(Meaning.CREDENTIALS, raised=_NO_CREDENTIALS),
     Row(
         Meaning.CREDENTIALS,
-        r"^(AuthFailure|Blocked|ExpiredToken(Exception)?|InvalidClientTokenId|OptInRequired"
-        r"|PendingVerification|RequestExpired|SignatureDoesNotMatch|UnrecognizedClientException)$",
+        "^(AuthFailure|InvalidClientTokenId|UnrecognizedClientException)$",
+        cure="does `aws sts get-caller-identity --region REGION` work with this profile and region?"
+        " a region that is not enabled for the account answers so, too (aws account enable-region)",
+    ),
+    Row(
+        Meaning.CREDENTIALS,
+        r"^(Blocked|ExpiredToken(Exception)?|OptInRequired|PendingVerification|RequestExpired"
+        r"|SignatureDoesNotMatch)$",
     ),
     Row(
         Meaning.DENIED,

@@ -47,6 +47,9 @@ KINDS = [
     (error("OptInRequired", 403), CredentialsError),
     (sdk.NoCredentialsError(), CredentialsError),
     (sdk.ProfileNotFound(profile="red"), CredentialsError),
+    (sdk.RefreshWithMFAUnsupportedError(), CredentialsError),
+    (sdk.UnauthorizedSSOTokenError(), CredentialsError),
+    (getattr(sdk, "LoginRefreshRequired", sdk.UnauthorizedSSOTokenError)(), CredentialsError),
     (error("UnauthorizedOperation", 403), PolicyError),
     (error("AccessDeniedException"), PolicyError),
     (error("VcpuLimitExceeded"), QuotaError),
@@ -114,6 +117,14 @@ def test_a_denial_by_the_organization_is_not_blamed_on_the_users_policy(by: str)
     assert type(shown) is PolicyError
     assert by in shown.message
     assert "organization" in str(shown.cure)
+
+
+def test_a_region_that_is_not_enabled_is_named_as_a_cause() -> None:
+    """There STS and EC2 know no account's credentials."""
+    text = "The security token included in the request is invalid."
+    shown = shown_of(error("InvalidClientTokenId", 403, text))
+    assert "--region" in str(shown.cure)
+    assert "not enabled" in str(shown.cure)
 
 
 def test_encoded_authorization_messages_of_ec2_are_omitted() -> None:
