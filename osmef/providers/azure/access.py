@@ -175,6 +175,16 @@ ERRORS = ErrorTable(
 )
 
 
+_REGIONAL = re.compile(
+    r"(?i)(?<=^https://)[a-z0-9-]+\.(?=management\.(azure\.com|usgovcloudapi\.net|chinacloudapi\.cn))"
+)
+
+
+def scope_of(address: str) -> str:
+    """Return the scope of a token for an API: Azure's regional ones take that of the whole."""
+    return f"{_REGIONAL.sub('', address)}/.default"
+
+
 T = TypeVar("T")
 
 _NOT_YET_S = 200.0
@@ -266,7 +276,7 @@ class Subscription(cloud.Account):
         }
         if url is not None:
             address = url.rstrip("/")
-            self._options |= {"base_url": address, "credential_scopes": [f"{address}/.default"]}
+            self._options |= {"base_url": address, "credential_scopes": [scope_of(address)]}
         self.do("logging in", lambda: self.subscriptions.subscriptions.get(id_))
 
     @cached_property

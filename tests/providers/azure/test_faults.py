@@ -22,7 +22,7 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
-from osmef.providers.azure.access import ERRORS, Subscription, details_of
+from osmef.providers.azure.access import ERRORS, Subscription, details_of, scope_of
 from osmef.providers.azure.network import public_ip
 from osmef.providers.azure.resource_types import TYPES, Maker
 from osmef.providers.marks import Mark
@@ -198,6 +198,21 @@ def test_a_region_without_schedules_is_reported_and_used(api: Api) -> None:
     provider.close()
     assert api.arm.things == {}
     assert set(api.events("intend")) == set(api.events("destroyed"))
+
+
+@pytest.mark.parametrize(
+    ("address", "scope"),
+    [
+        ("https://management.azure.com", "https://management.azure.com/.default"),
+        ("https://westeurope.management.azure.com", "https://management.azure.com/.default"),
+        ("https://management.usgovcloudapi.net", "https://management.usgovcloudapi.net/.default"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080/.default"),
+        ("https://api.lab.example:8443", "https://api.lab.example:8443/.default"),
+    ],
+)
+def test_a_token_for_a_regional_api_is_that_of_the_whole(address: str, scope: str) -> None:
+    """A token for another name Azure does not give: that is no resource there (AADSTS500011)."""
+    assert scope_of(address) == scope
 
 
 def test_wrong_credentials_are_reported(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
