@@ -244,6 +244,8 @@ _FAMILIES: dict[str, tuple[str, dict[str, float]]] = {
     "c2": ("Compute optimized", {"standard": 4}),
     "c3": ("C3 Instance", {"standard": 4, "highmem": 8, "highcpu": 2}),
 }
+_LESS = {"n2-highmem-128": 864.0}
+"""GiB of machine types that have less memory than their names say."""
 
 
 def fetch_gce(
@@ -299,12 +301,13 @@ def _skus(url: str) -> Iterator[dict[str, Any]]:
 
 
 def _shape(flavor: str) -> tuple[str, int, float] | None:
-    """Return the catalog's name of a family, the number of cores, and GiB per core."""
+    """Return the catalog's name of a family, the number of cores, and GiB of memory."""
     match = _TYPE.fullmatch(flavor)
     name, memory = _FAMILIES.get(match["family"], ("", {})) if match else ("", {})
     if match is None or match["kind"] not in memory:
         return None
-    return name, int(match["cores"]), memory[match["kind"]]
+    cores = int(match["cores"])
+    return name, cores, _LESS.get(flavor, cores * memory[match["kind"]])
 
 
 def is_listed_by_gce(flavor: str) -> bool:
@@ -321,7 +324,7 @@ def _gce_price(region: str, flavor: str, skus: Sequence[dict[str, Any]]) -> Pric
     core, ram = (_part(region, name, part, skus) for part in ("Core", "Ram"))
     if core is None or ram is None:
         return None
-    amount = cores * (_amount(core) + memory * _amount(ram))
+    amount = cores * _amount(core) + memory * _amount(ram)
     since = max(str(sku["pricingInfo"][0]["effectiveTime"]) for sku in (core, ram))
     return Price(
         provider="gce",

@@ -208,11 +208,13 @@ def test_google_s_cores_and_memory_are_added_up(api: Api) -> None:
     ]
     more = [sku("N2 Instance Ram running in Americas", 4237000)]
     api.answers += [(200, {"skus": page, "nextPageToken": "x"}), (200, {"skus": more})]
-    wanted = ["n2-standard-2", "n2-highmem-4", "e2-micro", "m1-megamem-96"]
+    wanted = ["n2-standard-2", "n2-highmem-4", "n2-highmem-128", "e2-micro", "m1-megamem-96"]
     found = {one.flavor: one for one in fetch_gce(["us-central1", "mars"], wanted, api.url)}
-    assert set(found) == {"n2-standard-2", "n2-highmem-4"}
+    assert set(found) == {"n2-standard-2", "n2-highmem-4", "n2-highmem-128"}
     assert found["n2-standard-2"].money.amount == pytest.approx(2 * 0.031611 + 8 * 0.004237)
     assert found["n2-highmem-4"].money.amount == pytest.approx(4 * 0.031611 + 32 * 0.004237)
+    largest = found["n2-highmem-128"].money.amount  # it has no 8 GiB a core
+    assert largest == pytest.approx(128 * 0.031611 + 864 * 0.004237)
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"type": "impersonated_service_account"}'])
