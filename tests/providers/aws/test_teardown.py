@@ -82,6 +82,25 @@ def test_a_network_is_deleted_with_its_contents_and_a_foreign_one_is_kept(
     AwsProvider.tear_down([(vpc, account)], maker.note_destroyed)  # gone already is success
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        *("DeleteKeyPair", "DeleteSecurityGroup", "DeleteSubnet", "DetachInternetGateway"),
+        *("DeleteInternetGateway", "DeleteVpc"),
+    ],
+)
+def test_a_deletion_whose_answer_is_lost_is_repeated(
+    api: Api, maker: Maker, account: Account, action: str
+) -> None:
+    make_site(maker, account)
+    account.retry_s = 60.0
+    api.faults.append(Fault(action, "InternalError", 500, after=True))
+    AwsProvider.tear_down(list(maker.made), maker.note_destroyed)
+    assert len(api.requests(action)) == 2
+    assert maker.made == []
+    assert kinds(account) == set()
+
+
 @pytest.mark.parametrize("odd", ["²", "9" * 200, "soon", ""])
 def test_unreadable_foreign_tags_are_reported_and_hide_no_resource(
     api: Api, maker: Maker, account: Account, odd: str
