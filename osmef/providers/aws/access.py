@@ -73,7 +73,7 @@ _ROWS = (
     Row(Meaning.TRANSIENT, statuses={500, 502, 503, 504}),
     Row(Meaning.QUOTA, "LimitExceeded$|CountExceeded$|^QuotaExceeded|LimitExceededException$"),
     Row(Meaning.IN_USE, "^DependencyViolation$|InUse$|Occupied$|^Incorrect(Instance)?State$"),
-    Row(Meaning.EXISTS, r"\.Duplicate$|AlreadyExists$"),
+    Row(Meaning.EXISTS, r"\.Duplicate$|^InvalidSubnet\.Conflict$|AlreadyExists$"),
     Row(Meaning.GONE, r"\.Malformed$|\.Unknown$|NotFound$|^Gateway\.NotAttached$"),
     Row(Meaning.OTHER, statuses={401, 403, 404, 408}),  # its codes say what these mean
 )

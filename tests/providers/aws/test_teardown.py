@@ -27,6 +27,8 @@ OCCUPIED = (
 NO_HOSTS = "<DescribeHostsResponse><hostSet/></DescribeHostsResponse>"
 NO_GROUPS = "<DescribeSecurityGroupsResponse><securityGroupInfo/></DescribeSecurityGroupsResponse>"
 
+NO_SUBNETS = "<DescribeSubnetsResponse><subnetSet/></DescribeSubnetsResponse>"
+
 
 @pytest.fixture
 def maker(api: Api) -> Maker:
@@ -200,16 +202,21 @@ def test_a_resource_whose_creation_was_refused_is_not_waited_for(
     assert maker.made == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "none"),
+    [("SecurityGroup", NO_GROUPS), ("Subnet", NO_SUBNETS)],
+    ids=["group", "subnet"],
+)
 def test_a_resource_created_by_a_lost_request_is_found_once_listed(
-    api: Api, maker: Maker, account: Account
+    api: Api, maker: Maker, account: Account, kind: str, none: str
 ) -> None:
     account.retry_s = 60.0
-    lost = Fault("CreateSecurityGroup", "InternalError", 500, after=True)
-    api.faults += [lost, Fault("DescribeSecurityGroups", answer=NO_GROUPS)]
+    lost = Fault(f"Create{kind}", "InternalError", 500, after=True)
+    api.faults += [lost, Fault(f"Describe{kind}s", answer=none)]
     make_site(maker, account)
-    groups = api.backends()[0].describe_security_groups()
-    assert len([group for group in groups if group.name.startswith("osmef-")]) == 1
-    assert len(api.requests("CreateSecurityGroup")) == 2  # the other one was refused
+    found = [one.kind.title().replace("-", "") for one in AwsProvider.find(account, None)]
+    assert found.count(kind) == 1
+    assert len(api.requests(lost.action)) == 2  # the other one was refused
 
 
 def test_a_journal_without_answers_finds_what_the_requests_made(
