@@ -47,6 +47,8 @@ from osmef.scenario.location import Gone, Location
 from osmef.units import whole_gib
 
 _NO_ROOM = ("Server.InsufficientInstanceCapacity", "Server.SpotInstanceTermination")
+_NO_KEY = ("Client.InternalError", "Client.InvalidKMSKey.InvalidState")
+"""Why an instance ends whose disks can't be decrypted."""
 
 
 @dataclass(frozen=True)
@@ -192,11 +194,17 @@ def _look(specs: Mapping[str, InstanceSpec], found: dict[str, Instance]) -> dict
 
 def _failed(spec: InstanceSpec, facts: Facts) -> ProviderError:
     reason = facts.get("StateReason", {})
-    kind = CapacityError if reason.get("Code") in _NO_ROOM else BootError
-    return kind(
+    code = reason.get("Code")
+    cure = "use another zone or instance type, or look at the reason in the EC2 console"
+    if code in _NO_KEY:
+        cure = (
+            "may this user use the key by which the account encrypts disks? see the manual's page"
+        )
+        cure += " of aws for the permissions"
+    return (CapacityError if code in _NO_ROOM else BootError)(
         f"the instance ended at once: {reason.get('Message') or facts['State']['Name']}",
         where=spec.request.name,
-        cure="use another zone or instance type, or look at the reason in the EC2 console",
+        cure=cure,
     )
 
 

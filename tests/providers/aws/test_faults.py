@@ -93,16 +93,29 @@ def test_hosts_are_given_back_where_a_zone_has_no_room_for_all(lab: Lab) -> None
     assert lab.owned() == []
 
 
-def test_the_next_zone_is_taken_where_an_instance_is_taken_back_at_once(lab: Lab) -> None:
-    def take_back() -> None:
+def end_at_once(lab: Lab, code: str, why: str) -> None:
+    """Have EC2 end an instance before it runs."""
+
+    def end() -> None:
         instance = next(iter(lab.cloud.backends()[0].all_instances()))
         instance.terminate()
-        code = "Server.InsufficientInstanceCapacity"
-        instance.state_reason = StateReason("there is no room after all", code)
+        instance.state_reason = StateReason(why, code)
 
-    looking = Fault("DescribeInstances", "Unavailable", 503, holding="InstanceId.1=")
-    looking.then = take_back
+    looking = Fault("DescribeInstances", "Unavailable", 503, holding="InstanceId.1=", then=end)
     lab.cloud.faults.append(looking)
+
+
+def test_a_key_of_disks_that_may_not_be_used_is_a_cause(lab: Lab) -> None:
+    end_at_once(lab, "Client.InternalError", "Client.InternalError: Client error on launch")
+    ended = lab("run", lab.write())
+    assert ended.code == 3
+    assert "Client error on launch" in ended.err
+    assert "key by which the account encrypts disks" in " ".join(ended.err.split())
+    assert lab.owned() == []
+
+
+def test_the_next_zone_is_taken_where_an_instance_is_taken_back_at_once(lab: Lab) -> None:
+    end_at_once(lab, "Server.InsufficientInstanceCapacity", "there is no room after all")
     ended = lab("run", lab.write())
     assert ended.code == 0, ended.err
     assert "no capacity in euc1-az1: the instance ended at once: there is no room" in ended.err
