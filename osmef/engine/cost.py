@@ -55,7 +55,8 @@ class RunPrices:
         name = self.flavor(request) or str(request.flavor or "default")
         settings = self._clouds[request.site]
         region = settings.priced_region(request.zone)
-        return f"{settings.kind} {name}" + (f" in {region}" if region else "")
+        what = f"{settings.kind} {name}" + (f" in {region}" if region else "")
+        return what if self.by_flavor(request) else f"{what} with {settings.priced_apart}"
 
     def expected_price(self, request: EndpointRequest, flavor: str | None) -> HourlyPrice | None:
         """Return the price of a VM of this flavor; None where it is unknown."""

@@ -186,16 +186,16 @@ def test_the_date_of_the_oldest_price_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "alone"),
+    ("kind", "alone", "why"),
     [
-        ("aws", "dedicated: true"),
-        ("aws", "placement_by: dedicated-host"),
-        ("gce", "node_group: nodes, zone: r-a"),
-        ("gce", "tier_1: true"),
-        ("azure", "dedicated_host: DSv5-Type1"),
+        ("aws", "dedicated: true", "hardware of its own"),
+        ("aws", "placement_by: dedicated-host", "hardware of its own"),
+        ("gce", "node_group: nodes, zone: r-a", "sole-tenant nodes or Tier 1"),
+        ("gce", "tier_1: true", "sole-tenant nodes or Tier 1"),
+        ("azure", "dedicated_host: DSv5-Type1", "hardware of its own"),
     ],
 )
-def test_dedicated_hardware_is_not_priced_by_the_flavor(kind: str, alone: str) -> None:
+def test_dedicated_hardware_is_not_priced_by_the_flavor(kind: str, alone: str, why: str) -> None:
     usual = f"kind: {kind}, region: r, default_flavor: f, controller_cidr: 192.0.2.1/32"
     price = (
         f"{{provider: {kind}, region: r, flavor: f, per_hour: 1 USD, date: 2026-01-01, source: us}}"
@@ -204,3 +204,4 @@ def test_dedicated_hardware_is_not_priced_by_the_flavor(kind: str, alone: str) -
     assert shared.money is not None
     dear = cost_of(plan_of(f"prices: [{price}]\nprovider: {{{usual}, {alone}}}\n"))
     assert dear.money is None
+    assert dear.unknown == (f"{kind} f in r with {why}",)

@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
@@ -227,6 +227,9 @@ class CloudSettings(Model):
     def priced_by_flavor(self) -> bool:
         """Whether the price of its flavor is the whole cost of a VM."""
         return True
+
+    priced_apart: ClassVar[str] = "hardware of its own"
+    """What costs extra where the price of the flavor is not the whole cost."""
 
     @property
     def on_demand(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -88,6 +88,8 @@ class GceSettings(PublicCloudSettings):
     def nics_apart(self) -> bool:
         """Whether further network cards are on different networks: a VM's always are."""
         return True
+
+    priced_apart: ClassVar[str] = "sole-tenant nodes or Tier 1"
 
     @property
     def priced_by_flavor(self) -> bool:
