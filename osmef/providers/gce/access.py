@@ -39,7 +39,7 @@ _ROWS = (
     Row(Meaning.CREDENTIALS, "^autherror$"),
     Row(
         Meaning.DENIED,
-        words="onstraints/.+ violated|denied by (custom )?org polic",
+        words="onstraints/.+ violated|violates constraint|denied by (custom )?org polic",
         cure="no role helps: have this project excepted from that policy of the organization",
         named=r"(?:constraints|customConstraints)/[\w.]+",
         naming="no role helps: have this project excepted from the organization policy {}",

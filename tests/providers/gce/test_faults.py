@@ -123,15 +123,28 @@ def test_an_api_that_is_down_for_long_is_an_error(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_an_organization_policy_that_forbids_a_vm_is_named(lab: Lab) -> None:
-    said = "Constraint constraints/compute.vmExternalIpAccess violated for project 4711."
+FORBIDDEN = {
+    "constraints/compute.vmExternalIpAccess": (
+        "Constraint constraints/compute.vmExternalIpAccess violated for project 4711."
+    ),
+    "constraints/gcp.resourceLocations": (
+        "Location ZONE:here-1-a violates constraint constraints/gcp.resourceLocations on the"
+        " resource projects/red/zones/here-1-a/instances/a."
+    ),
+}
+
+
+@pytest.mark.parametrize(("policy", "said"), FORBIDDEN.items(), ids=FORBIDDEN)
+def test_an_organization_policy_that_forbids_a_vm_is_named(
+    lab: Lab, policy: str, said: str
+) -> None:
     with (
         lab.cloud.fault("call", INSERT_VM, **refusal(412, "conditionNotMet", said)),
-        pytest.raises(PolicyError, match="vmExternalIpAccess violated") as caught,
+        pytest.raises(PolicyError, match=said) as caught,
         lab.made(vm()),
     ):
         pass
-    assert "organization policy constraints/compute.vmExternalIpAccess" in str(caught.value.cure)
+    assert f"organization policy {policy}" in str(caught.value.cure)
     assert lab.owned() == []
 
 
