@@ -60,7 +60,8 @@ _ROWS = (
         Meaning.DENIED,
         _REFUSED,
         words="(service|resource) control polic|permissions boundary",
-        cure="the account's own policies can't allow it: ask whoever administers the organization",
+        cure="no policy of the user or role helps: ask for a change of what denies it, whoever"
+        " administers the organization or the permissions boundary",
     ),
     Row(Meaning.DENIED, _REFUSED),
     # Before failures of EC2's, whose status it has.

@@ -106,9 +106,13 @@ def test_a_missing_permission_is_named(code: str, message: str, action: str) -> 
 
 
 @pytest.mark.parametrize(
-    "by", ["with an explicit deny in a service control policy", "because no permissions boundary"]
+    ("by", "whose"),
+    [
+        ("with an explicit deny in a service control policy", "the organization"),
+        ("because no permissions boundary allows the action", "the permissions boundary"),
+    ],
 )
-def test_a_denial_by_the_organization_is_not_blamed_on_the_users_policy(by: str) -> None:
+def test_a_denial_by_another_policy_is_not_blamed_on_the_users_one(by: str, whose: str) -> None:
     who = "arn:aws:sts::123456789012:assumed-role/AWSReservedSSO_Measuring_0123456789abcdef/me@x.de"
     what = "ec2:RunInstances on resource: arn:aws:ec2:ap-southeast-2:123456789012:instance/*"
     text = "You are not authorized to perform this operation. User:"
@@ -116,7 +120,7 @@ def test_a_denial_by_the_organization_is_not_blamed_on_the_users_policy(by: str)
     shown = shown_of(error("UnauthorizedOperation", 403, f"{text} Encoded authorization failure"))
     assert type(shown) is PolicyError
     assert by in shown.message
-    assert "organization" in str(shown.cure)
+    assert whose in str(shown.cure)
 
 
 def test_a_region_that_is_not_enabled_is_named_as_a_cause() -> None:
