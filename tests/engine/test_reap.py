@@ -19,7 +19,7 @@ from osmef.engine.journal import Journal, is_at_work, refuse_second, this_contro
 from osmef.engine.reap import Orphan, Search, find_orphans, reap
 from osmef.errors import InputError, ReachError, StorageError
 from osmef.kinds import PROVIDERS
-from osmef.providers.base import EndpointRequest, Resource, RunContext
+from osmef.providers.base import Access, EndpointRequest, Resource, RunContext
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.login import KeyPair
 from osmef.results import files
@@ -487,6 +487,22 @@ def test_an_unreadable_mark_is_reported_and_does_not_end_the_reaping(
     assert (code, memory[LAB].things) == (0, {})
     assert "left alone: vm x: its mark can't be read: [red]'²'" in text
     assert json.loads(reap_command(*where, "--json")[1])["unread"] == MemoryCloud.unreadable
+
+
+def test_what_a_cloud_lists_before_it_fails_is_reaped(
+    tmp_path: Path, memory: dict[str, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(memory, thing("old", "run", deadline=now(-60)))
+    owned = MemoryCloud.owned
+
+    def failing(access: Access, run: str | None = None, **_: Any) -> Iterator[Resource]:
+        yield from owned(access, run)
+        raise ReachError("no route", where=LAB)
+
+    monkeypatch.setattr(MemoryCloud, "owned", failing)
+    found = find_orphans(Search(tmp_path, "memory", {"cloud": LAB}))
+    assert [orphan.resource.name for orphan in found.orphans] == ["old"]
+    assert [error.kind for error in found.errors] == ["reach"]
 
 
 def test_a_run_that_can_t_be_read_hides_no_other(tmp_path: Path, memory: dict[str, Site]) -> None:
