@@ -211,7 +211,7 @@ class Account(cloud.Account):
             return str(self.read("get_caller_identity", "logging in", service="sts")["Account"])
         except ApiError as error:
             known = self._known_regions()
-            if "uri" in self.access or self.region in known:
+            if address_of("sts", self.access) is not None or self.region in known:
                 raise
             cure = f"is the region {self.region!r} right? {known_names(known, self.region)}"
             raise ApiError(error.message, where=error.where, cure=cure) from error

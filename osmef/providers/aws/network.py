@@ -21,6 +21,7 @@ from osmef.providers.cloud.account import Tenant, block_of, slots_of, split
 from osmef.providers.marks import Mark
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.clouds.aws import AwsSettings
+from osmef.scenario.clouds.base import is_amazons
 from osmef.scenario.fields import DATA_PORTS
 
 _VPC, _ZONE_BITS = 16, 4
@@ -219,7 +220,7 @@ def controller_of(settings: AwsSettings) -> str:
     if settings.controller_cidr is not None:
         return settings.controller_cidr
     key, cure = "provider.controller_cidr", "write it, like 198.51.100.7/32"
-    if settings.endpoint_url is not None:
+    if settings.endpoint_url is not None and not is_amazons(settings.endpoint_url):
         message = "the address at which the instances see this machine is not known"
         raise ProviderError(message, where=key, cure=cure)
     try:

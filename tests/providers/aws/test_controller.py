@@ -50,6 +50,16 @@ def test_amazon_is_asked_for_the_address(teller: str, monkeypatch: pytest.Monkey
     assert ask(teller, "/good", monkeypatch) == "198.51.100.7/32"
 
 
+def test_amazon_is_asked_where_the_api_is_its_own(
+    teller: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fips = "https://ec2-fips.us-east-1.amazonaws.com"
+    assert ask(teller, "/good", monkeypatch, endpoint_url=fips) == "198.51.100.7/32"
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with pytest.raises(ProviderError, match="is not known"):
+        ask(teller, "/good", monkeypatch, endpoint_url="http://127.0.0.1:1")
+
+
 @pytest.mark.parametrize("path", ["/six", "/page", "/none"])
 def test_an_invalid_controller_address_is_rejected(
     teller: str, path: str, monkeypatch: pytest.MonkeyPatch
