@@ -48,7 +48,7 @@ def partitions_of(settings: AwsSettings, requests: Sequence[EndpointRequest]) ->
     most, what, cure = _MOST_PARTITIONS, "partitions of a placement group", _FEWER
     if settings.dedicated:
         most, what = _MOST_DEDICATED, f"{what} of dedicated instances"
-        cure = f"leave provider.dedicated out, {cure}"
+        cure = f"{cure} in place of dedicated, or leave that out"
     numbers = host_numbers(requests, most, what, _KEY, cure)
     return {slot: number + 1 for (_lane, slot), number in numbers.items()}
 

@@ -110,6 +110,7 @@ def test_more_hosts_than_a_placement_group_keeps_apart_are_refused(
     with pytest.raises(CapacityError) as raised:
         check(api, *["tenant-1"] * (most + 1), **more)
     assert f"needs {most + 1} different hosts at once, and there are {said}" in str(raised.value)
+    assert ("in place of dedicated" in str(raised.value.cure)) is ("dedicated" in more)
     assert api.requests("CreateVpc") == []
 
 
